@@ -147,6 +147,13 @@ emblem_optional(EMBLEM_ZSTD ZSTD emblem_compression zstd.h zstd)
 add_library(emblem_stores INTERFACE)
 emblem_optional(EMBLEM_ROCKSDB ROCKSDB emblem_stores rocksdb/db.h rocksdb)
 emblem_optional(EMBLEM_REDIS OPENSSL emblem_stores openssl/ssl.h ssl crypto)
+# Connections of front ends to table servers.
+add_library(emblem_tls INTERFACE)
+find_package(OpenSSL QUIET)
+if(OPENSSL_FOUND)
+  target_compile_definitions(emblem_tls INTERFACE EMBLEM_WITH_TLS)
+  target_link_libraries(emblem_tls INTERFACE OpenSSL::SSL OpenSSL::Crypto)
+endif()
 add_library(emblem_rdkafka INTERFACE)
 emblem_optional(EMBLEM_KAFKA KAFKA emblem_rdkafka librdkafka/rdkafka.h rdkafka)
 

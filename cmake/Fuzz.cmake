@@ -32,20 +32,28 @@ function(emblem_fuzz name)
 endfunction()
 
 emblem_fuzz(http_request_fuzz
-  SOURCES serve/fuzz/http_request_fuzz.cc serve/http/body.cc serve/http/infer.cc serve/http/json_tensor.cc
+  SOURCES serve/fuzz/http_request_fuzz.cc serve/fuzz/memory_limit.cc serve/http/body.cc serve/http/infer.cc serve/http/json_tensor.cc
           serve/http/request_head.cc serve/http/target.cc serve/protocol/json_reader.cc serve/protocol/json_writer.cc
           serve/protocol/memory_budget.cc serve/protocol/shared_memory.cc serve/protocol/tensor.cc
           ${CMAKE_BINARY_DIR}/generated/serve/protocol/model_config.pb.cc
   LINK protobuf::libprotobuf ZLIB::ZLIB)
 emblem_fuzz(http_stream_fuzz
-  SOURCES serve/fuzz/http_stream_fuzz.cc serve/http/body.cc serve/http/chunked_reader.cc serve/http/request_head.cc
-          serve/http/request_reader.cc serve/protocol/memory_budget.cc serve/protocol/status.cc
+  SOURCES serve/fuzz/http_stream_fuzz.cc serve/fuzz/memory_limit.cc serve/http/body.cc serve/http/chunked_reader.cc
+          serve/http/request_head.cc serve/http/request_reader.cc serve/protocol/memory_budget.cc serve/protocol/status.cc
   LINK ZLIB::ZLIB)
 if(EMBLEM_GRPC)
   emblem_fuzz(http2_frames_fuzz
-    SOURCES serve/fuzz/http2_frames_fuzz.cc serve/grpc/compression.cc serve/grpc/framing.cc serve/grpc/status.cc
-            serve/http2/session.cc serve/http2/stream_state.cc serve/protocol/memory_budget.cc serve/protocol/status.cc
+    SOURCES serve/fuzz/http2_frames_fuzz.cc serve/fuzz/memory_limit.cc serve/grpc/compression.cc serve/grpc/framing.cc
+            serve/grpc/status.cc serve/http2/session.cc serve/http2/stream_state.cc serve/protocol/memory_budget.cc
+            serve/protocol/status.cc
     LINK emblem_http2 ZLIB::ZLIB)
+  emblem_fuzz(grpc_message_fuzz
+    SOURCES serve/fuzz/grpc_message_fuzz.cc serve/fuzz/memory_limit.cc serve/grpc/messages.cc serve/grpc/wire_cost.cc
+            serve/protocol/memory_budget.cc serve/protocol/model_statistics.cc serve/protocol/shared_memory.cc
+            serve/protocol/tensor.cc ${CMAKE_BINARY_DIR}/generated/serve/grpc/health.pb.cc
+            ${CMAKE_BINARY_DIR}/generated/serve/grpc/service.pb.cc
+            ${CMAKE_BINARY_DIR}/generated/serve/protocol/model_config.pb.cc
+    LINK protobuf::libprotobuf)
 endif()
 emblem_fuzz(ps_config_fuzz
   SOURCES ps/fuzz/ps_config_fuzz.cc ps/config/json_object.cc ps/config/ps_config.cc config/name.cc

@@ -167,7 +167,7 @@ class CommTest(unittest.TestCase):
             except OSError:
                 return False
         self.assertTrue(becomes_true(connects))
-        for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 5000, b"EMBLEM.1" + b"\xff" * 100, b"EMB"):
+        for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 5000, b"EMBLEM.2" + b"\xff" * 100, b"EMB"):
             strangers[-1].sendall(garbage)
             self.assertTrue(becomes_true(connects))
         one = self.start(torchrun_variables(1, 2, port), *SHORT)
@@ -175,6 +175,15 @@ class CommTest(unittest.TestCase):
         self.assertIn("ignored a connection from 127.0.0.1: not a message of a rank", "\n".join(zero.errors))
         for stranger in strangers:
             stranger.close()
+
+    def test_a_rank_without_the_secret_cannot_end_the_job(self):
+        port, secret = free_port(), {"EMBLEM_JOB_SECRET": "s"}
+        zero = self.start({**torchrun_variables(0, 2, port), **secret}, *SHORT)
+        for other in ({}, {"EMBLEM_JOB_SECRET": "t"}):
+            stranger = self.start({**torchrun_variables(1, 2, port), **other}, *SHORT)
+            self.assertIn("EMBLEM_JOB_SECRET", stranger.message())
+        one = self.start({**torchrun_variables(1, 2, port), **secret}, *SHORT)
+        self.assertEqual([zero.wait(), one.wait()], [0, 0], zero.errors + one.errors)
 
     def test_bad_variables_are_one_line(self):
         for variables, message in (({"RANK": "0", "WORLD_SIZE": "two"}, 'WORLD_SIZE is "two"'),

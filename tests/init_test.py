@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import json
 import os
 import pathlib
 import random
@@ -47,6 +48,9 @@ class Init(unittest.TestCase):
 
     def auc(self, data, *options):
         """Of the rows held out, after training with the pipeline as it is."""
+        return self.metric("auc", data, *options)
+
+    def metric(self, name, data, *options):
         made = self.init(data, *options)
         self.assertEqual(made.returncode, 0, made.stderr)
         self.made = made
@@ -54,7 +58,8 @@ class Init(unittest.TestCase):
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertNotIn("warning", trained.stderr)
         lines = [line for line in trained.stdout.splitlines() if line.startswith("  evaluation")]
-        return float(lines[0].split()[2])
+        words = lines[0].split()
+        return float(words[words.index(name) + 1])
 
     def fails(self, *arguments, parts, status=1):
         process = run("init", *arguments, cwd=self.folder)
@@ -88,7 +93,7 @@ class Init(unittest.TestCase):
                         delimiter=";", end="\r\n", mark="\ufeff")
         self.assertGreater(self.auc(data, "--label", "Bought"), 0.7)
         self.assertIn("skipped: row number", self.line_of("Nr"))
-        self.assertIn("skipped: date", self.line_of("When"))
+        self.assertIn("days, weekday, month", self.line_of("When"))
         self.assertIn("skipped: constant", self.line_of("Land"))
         self.assertIn("number", self.line_of("Age"))
         pipeline = self.config.read_text()
@@ -178,10 +183,107 @@ class Init(unittest.TestCase):
             trained = run("train", "--config", self.config, cwd=self.folder)
             self.assertEqual(trained.returncode, 0, trained.stderr)
 
+    def test_a_label_of_several_classes(self):
+        rows = [[("low", "mid", "high")[(city < "d") + (age > 50)], city, age] for _, city, age, _ in signal(3000)]
+        data = self.csv("a.csv", ["level", "city", "age"], rows)
+        self.assertGreater(self.metric("accuracy", data, "--label", "level"), 0.95)
+        self.assertIn("label, 3 classes", self.line_of("level"))
+        done = run("predict", "--checkpoint", self.folder / "pipeline_model", "--input", data, "--out", "p.csv",
+                   cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.config.unlink()
+        self.fails(data, "--label", "level", "--model", "lr", parts=["--model lr has one output", "3 classes"])
+
+    def test_a_label_that_is_a_number(self):
+        rows = [[f"{1e6 + 2e5 * (city < 'd') + 1e4 * age + 100 * chance.random():.2f}", city, age]
+                for _, city, age, chance in signal(3000)]
+        data = self.csv("a.csv", ["price", "city", "age"], rows)
+        self.assertLess(self.metric("mean_absolute_error", data, "--label", "price"), 3e4)
+        self.assertIn("label, a number", self.line_of("price"))
+        done = run("predict", "--checkpoint", self.folder / "pipeline_model", "--input", data, "--out", "p.csv",
+                   cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.folder / "p.csv", newline="") as lines:
+            values = [float(row[0]) for row in list(csv.reader(lines))[1:]]
+        apart = [abs(value - float(row[0])) for value, row in zip(values, rows)]
+        self.assertLess(sum(apart) / len(apart), 3e4)
+
+    def test_words_do_not_share_rows(self):
+        """One of 100 buckets for both: AUC .48."""
+        rows = [["web" if (clk and chance.random() < 0.9) else "desktop", clk] for clk, _, _, chance in signal(3000)]
+        data = self.csv("a.csv", ["device", "clk"], rows)
+        self.assertGreater(self.auc(data, "--label", "clk"), 0.85)
+        self.assertIn('vocab_list: ["desktop", "web"]', self.config.read_text())
+
+    def test_a_sentinel_is_a_missing_value(self):
+        rows = [[clk, -999999999 if chance.random() < 0.02 else 40000 + 5000 * clk + int(4000 * chance.random())]
+                for clk, _, _, chance in signal(3000)]
+        data = self.csv("a.csv", ["clk", "income"], rows)
+        self.assertGreater(self.auc(data, "--label", "clk"), 0.85)
+        self.assertIn('column "income": -999999999, far from all other values', self.made.stderr)
+
+    def test_missing_texts_of_one_column_are_values_of_others(self):
+        rows = [[clk, "NA" if clk else chance.choice(["None", "DE", "FR"]), "?" if chance.random() < 0.3 else age]
+                for clk, _, age, chance in signal(3000)]
+        data = self.csv("a.csv", ["clk", "country", "age"], rows)
+        self.assertGreater(self.auc(data, "--label", "clk", "--skip", "age"), 0.95)
+        self.config.unlink()
+        shutil.rmtree(self.folder / "pipeline_model")
+        self.assertGreater(self.auc(data, "--label", "clk"), 0.95)
+        self.assertIn('na_strings: ["?"]', self.config.read_text())
+
+    def test_a_history_of_items_is_a_sequence(self):
+        rows = []
+        for _, _, _, chance in signal(4000):
+            item = chance.randrange(40)
+            history = [chance.randrange(40) for _ in range(chance.randint(1, 6))]
+            clk = int(item in history or chance.random() < 0.1)
+            rows.append([clk, f"i{item}", ";".join(f"i{one}" for one in history)])
+        data = self.csv("a.csv", ["clk", "item", "clicked"], rows)
+        self.auc(data, "--label", "clk")
+        self.assertIn('sequence of "item"', self.line_of("clicked"))
+        self.assertIn("din_encoder", self.config.read_text())
+
+    def test_dates_and_amounts(self):
+        rows = []
+        for _, _, _, chance in signal(3000):
+            hour, price = chance.randrange(24), chance.randrange(1000, 9999)
+            clk = int((hour > 17) + (price > 5000) + chance.random() > 1.5)
+            rows.append([clk, f"2024-{chance.randint(1, 12):02}-{chance.randint(1, 28):02} {hour:02}:15", f"${price:,}"])
+        data = self.csv("a.csv", ["clk", "when", "price"], rows)
+        self.assertGreater(self.auc(data, "--label", "clk"), 0.8)
+        self.assertIn("amount", self.line_of("price"))
+        self.assertIn("days, hour, weekday, month", self.line_of("when"))
+        done = run("convert", "--from", data, "--to", self.folder / "parquet", "--format", "parquet", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        outputs = []
+        for name, source, kind in (("a.p", data, "Csv"), ("b.p", self.folder / "parquet", "Parquet")):
+            done = run("predict", "--checkpoint", self.folder / "pipeline_model", "--input", source, "--out", name,
+                       "--set", f"data_config.dataset_type={kind}Dataset", cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            outputs.append((self.folder / name).read_text())
+        self.assertEqual(outputs[0], outputs[1])
+
+    def test_rows_in_another_order_and_format_are_split_alike(self):
+        rows = [[clk, city, f"{age + chance.random():.3f}"] for clk, city, age, chance in signal(2000)]
+        header = ["clk", "city", "age"]
+        inputs = [self.csv("a.csv", header, rows), self.csv("b.csv", header, rows[::-1]), self.folder / "parquet"]
+        done = run("convert", "--from", inputs[0], "--to", inputs[2], "--format", "parquet", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        evaluated = []
+        for data in inputs:
+            shutil.rmtree(self.folder / "pipeline_model", ignore_errors=True)
+            self.auc(data, "--label", "clk", "--force")
+            self.assertIn("holdout_fields", self.config.read_text())
+            done = run("eval", "--checkpoint", self.folder / "pipeline_model", "--json", "e.json", cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            evaluated.append(json.loads((self.folder / "e.json").read_text())["rows"])
+        self.assertEqual(len(set(evaluated)), 1, evaluated)
+
     def test_labels_that_are_not_binary(self):
         rows = [[1 + i % 5, "abc"[i % 3]] for i in range(500)]
         data = self.csv("a.csv", ["rating", "x"], rows)
-        self.fails(data, "--label", "rating", parts=['label "rating" has 5 values', "--label-positive"])
+        self.fails(data, "--label", "rating", "--task", "binary", parts=['label "rating" has 5 values', "--label-positive"])
         self.fails(data, "--label", "rating", "--label-positive", "9", parts=['no row of the sample has "9"'])
         self.auc(data, "--label", "rating", "--label-positive", "5")
         one = self.init(self.csv("b.csv", ["clk", "x"], [[0, "abc"[i % 3]] for i in range(500)]), "--label", "clk", "--force")
@@ -208,6 +310,7 @@ class Init(unittest.TestCase):
             self.fails(name, "--label", "clk", parts=parts)
         self.fails("nosuch.csv", "--label", "clk", parts=["nosuch.csv", "No such file"])
         self.fails(good, "--label", "clik", parts=['did you mean "clk"?'])
+        self.fails(good, "--label", "nosuch", parts=['its columns are "clk", "city", "age"'])
         self.fails(good, parts=["--label NAME is required", '"clk" ("'])
         self.fails(good, "--label", "clk", "--eval", "header.csv", parts=["header.csv"])
         self.fails(good, "--label", "clk", "--numbers", "city", parts=['column "city" is not numeric'])

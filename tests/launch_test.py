@@ -104,6 +104,17 @@ class LocalTest(LaunchCase):
                                                 env={**CLEAN, **given}))
             self.assertEqual(sorted(job.lines), [f"{threads} {share}", f"rank 1: {threads} {share}"])
 
+    def test_the_ranks_of_a_job_share_a_secret(self):
+        secrets = []
+        for given in ({}, {}, {"EMBLEM_JOB_SECRET": "chosen"}):
+            job = self.finish(self.start_script("echo $EMBLEM_JOB_SECRET", "--ranks", 2, env={**CLEAN, **given}))
+            zero, one = sorted(job.lines)
+            self.assertEqual(one, f"rank 1: {zero}")
+            secrets.append(zero)
+        self.assertRegex(secrets[0], "^[0-9a-f]{64}$")
+        self.assertNotEqual(secrets[0], secrets[1])
+        self.assertEqual(secrets[2], "chosen")
+
     def test_lines_are_prefixed_and_never_torn(self):
         script = """i=0
 while [ $i -lt 200 ]; do

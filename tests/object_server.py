@@ -15,6 +15,7 @@ Faults, each for the next `times` requests (with `every`: each `every`-th of the
     lost       the request has its effect, but its answer is 503
     cut        the connection is closed after `bytes` bytes of the body
     short      the body ends after `bytes` bytes though the connection stays open, then closes after 1 s
+    flip       one bit of byte number `bytes` of the body is another
     stall      nothing is sent until server.release() or the server ends
     change     the object gets new content (`content`) before it is answered"""
 import argparse, base64, hashlib, json, os, pathlib, re, socket, ssl, sys, threading, time, urllib.parse
@@ -272,6 +273,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send(body)
 
     def send(self, body):
+        if self.fault is not None and self.fault.kind == "flip" and len(body) > self.fault.bytes:
+            body = bytearray(body)
+            body[self.fault.bytes] ^= 1
         view, at = memoryview(body), 0
         limit = len(body)
         if self.fault is not None and self.fault.kind in ("cut", "short"):
@@ -384,7 +388,8 @@ class Handler(BaseHTTPRequestHandler):
     def gcs_resource(self, bucket, key, found):
         return {"kind": "storage#object", "bucket": bucket, "name": key, "id": f"{bucket}/{key}/{found.generation}",
                 "generation": str(found.generation), "metageneration": "1", "size": str(len(found.content)),
-                "timeCreated": found.iso(), "updated": found.iso(), "etag": found.etag, "storageClass": "STANDARD"}
+                "timeCreated": found.iso(), "updated": found.iso(), "etag": found.etag, "storageClass": "STANDARD",
+                "md5Hash": base64.b64encode(bytes.fromhex(found.etag)).decode()}
 
     def gcs_get(self):
         bucket_only = re.fullmatch(r"/storage/v1/b/([^/]+)", self.url_path)

@@ -467,7 +467,7 @@ class Starters(Folder):
         lines = {line.split()[0]: line for line in shown.splitlines() if line}
         for name, text in {"age": "number", "bag": "category", "words": "category", "vector": "3 numbers",
                            "uneven": "skipped: lists of 1 to 3 numbers", "nested": "skipped: list of lists",
-                           "date": "skipped: date", "time": "skipped: date", "bytes": "skipped: binary", "ascii": "category",
+                           "date": "days, weekday", "time": "skipped: one date", "bytes": "skipped: binary", "ascii": "category",
                            "large": "category"}.items():
             self.assertIn(text, lines[name])
         self.assertIn("14.3 %", lines["age"])

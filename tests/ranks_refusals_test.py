@@ -142,5 +142,45 @@ class SharedFolder(unittest.TestCase):
             self.assertFalse((folders[1] / "model").exists())
 
 
+class DifferentFiles(unittest.TestCase):
+    """Files of the same name with other content on another rank."""
+
+    def setUp(self):
+        self.runs = Runs(CASE, rows=300)
+        self.addCleanup(self.runs.__exit__)
+        self.folders = [self.runs.folder / "a", self.runs.folder / "b"]
+        for folder in self.folders:
+            folder.mkdir()
+
+    def refused(self, *options, parts):
+        model = self.runs.folder / "shared"
+        command = ["--config", self.runs.config, "--model-dir", model, *options]
+        for errors, status in ranks_with([command, command], self.folders):
+            self.assertEqual(status, 1, errors)
+            for part in ("rank 1", *parts):
+                self.assertIn(part, errors.splitlines()[-1])
+        self.assertEqual(list(model.glob("**/model.ckpt-*")), [])
+
+    def test_vocabularies(self):
+        feature = ("feature_configs[2].id_feature={feature_name: 'user' embedding_dim: 4 vocab_file: 'users.txt' "
+                   "default_bucketize_value: 0}")
+        for number, folder in enumerate(self.folders):
+            users = [str(user) for user in range(50)]
+            (folder / "users.txt").write_text("\n".join(users if number == 0 else users[::-1]) + "\n")
+        self.refused("--set", feature, parts=["other content in users.txt", "vocab_file"])
+        (self.folders[1] / "users.txt").write_text((self.folders[0] / "users.txt").read_text())
+        command = ["--config", self.runs.config, "--model-dir", self.runs.folder / "same", "--set", feature,
+                   "--max-steps", 2]
+        for errors, status in ranks_with([command, command], self.folders):
+            self.assertEqual(status, 0, errors)
+
+    def test_the_checkpoint_to_begin_with(self):
+        for number, folder in enumerate(self.folders):
+            done = train_on(1, "--config", self.runs.config, "--model-dir", "start", "--max-steps", 2, "--set",
+                            f"train_config.seed={number}", cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused("--init-from", "start", parts=["other content in", "start", "a folder that all ranks share"])
+
+
 if __name__ == "__main__":
     unittest.main()

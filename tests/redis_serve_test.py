@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -143,6 +144,67 @@ class RedisUnderAServer(EmblemTest):
             self.assertEqual(server.stop(), 0)
         self.assertEqual(asker.wrong, [])
         return asker.refused
+
+    def test_lost_partitions_and_rows_never_give_wrong_answers(self):
+        """As maxmemory-policy allkeys-random evicts: whole keys, those of partitions and notes."""
+        for name, more in (("lossy", {}),
+                           ("lossy_with_disk", {"persistent_db": {"type": "rocks_db",
+                                                                  "path": str(self.folder / "lossy_rocksdb")}})):
+            redis = Redis(self.folder / name)
+            self.addCleanup(redis.kill)
+            config = json.loads(self.ps_config(name, redis, more).read_text())
+            config["volatile_db"].update(num_partitions=16, ready_while_rows_are_lost=False)
+            server = serve_test.Server(self.repository, "--ps", self.write_config(name + ".json", json.dumps(config)))
+            self.addCleanup(server.stop)
+            asker = Asker(self, server)
+            asker.start()
+            try:
+                self.assertTrue(asker.wait_for_right_answers(20), asker.refused)
+                redis.call('SET "emblem_lock{tables.dlrm}" another-server')  # which fills, but never ends
+                for part in (3, 7, 11):
+                    redis.call(f'DEL "hps_et{{hps_et.dlrm.C1_emb/p{part}}}v"')
+                redis.call('DEL "emblem_note{loaded.hps_et.dlrm.C2_emb}"')
+                self.assertTrue(becomes_true(lambda: server.get("/v2/health/ready")[0] == 400))
+                self.assertTrue(asker.wait_for_right_answers(20), asker.refused[-1:])
+                self.assertEqual(self.lost_partitions(server), {"C1_emb": 3, "C2_emb": 16})
+                redis.call('DEL "emblem_lock{tables.dlrm}"')
+                self.assertTrue(becomes_true(lambda: server.get("/v2/health/ready")[0] == 200))
+                self.assertEqual(self.lost_partitions(server), {})
+                self.assertTrue(asker.wait_for_right_answers(20))
+            finally:
+                asker.stopping.set()
+                asker.join()
+            self.assertEqual(asker.wrong, [])
+            if more:
+                self.assertEqual(asker.refused, [])
+            self.assertTrue(any("in 3 of 16 partitions (3, 7, 11)" in line for line in server.lines), server.lines)
+
+    def lost_partitions(self, server):
+        text = server.get("/metrics", server.metrics)[1].decode()
+        found = re.findall(r'emblem_redis_partitions_lost{[^}]*table="(\w+)"} (\d+)', text)
+        return {table: int(count) for table, count in found if count != "0"}
+
+    def test_a_redis_that_hangs_is_asked_seldom_while_rows_on_disk_answer(self):
+        """Requests do not wait for it one after the other: the first ones alone run into its timeout."""
+        redis = Redis(self.folder / "hangs")
+        self.addCleanup(redis.kill)
+        more = {"persistent_db": {"type": "rocks_db", "path": str(self.folder / "hangs_rocksdb")}}
+        server = serve_test.Server(self.repository, "--ps", self.ps_config("hangs", redis, more))
+        self.addCleanup(server.stop)
+        asker = Asker(self, server)
+        asker.start()
+        try:
+            self.assertTrue(asker.wait_for_right_answers(20), asker.refused)
+            redis.process.send_signal(signal.SIGSTOP)
+            # More than could wait for it one after the other while a test may take.
+            self.assertTrue(asker.wait_for_right_answers(300), asker.refused[-1:])
+            redis.process.send_signal(signal.SIGCONT)
+            self.assertTrue(asker.wait_for_right_answers(20))
+        finally:
+            redis.process.send_signal(signal.SIGCONT)
+            asker.stopping.set()
+            asker.join()
+        self.assertEqual((asker.wrong, asker.refused), ([], []))
 
     def test_servers_with_copies_of_a_model_fill_redis_once(self):
         """Copies have other paths and times, as on different machines."""

@@ -10,7 +10,9 @@ import struct
 import tempfile
 import threading
 import unittest
+import zlib
 
+import http2_attack
 from harness import Server, limited_user
 
 DIM = 32
@@ -108,6 +110,90 @@ class Memory(HpsAttack):
         if started == 0:
             self.skipTest("the program does not start within these limits; sanitizers take more memory")
         self.assertGreater(failures, 0, "the limits were never reached")
+
+
+class Expansion(HpsAttack):
+    """Small requests that take a hundred times their size or more when they are expanded and parsed."""
+
+    MAX_MEMORY = 256 << 20
+    SLACK = 64 << 20  # beside requests and answers: buffers of threads and connections, and what the allocator keeps
+
+    def setUp(self):
+        self.server = self.start("--max-memory", "256MiB", "--http-threads", "2", "--grpc-threads", "2",
+                                 env={**os.environ, "EMBLEM_TOKEN": "secret"})
+        self.before = self.peak()
+
+    def peak(self):
+        status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) << 10
+
+    def expect_small_peak(self, most=MAX_MEMORY):
+        self.assertIsNone(self.server.process.poll(), "".join(self.server.lines))
+        self.assertLess(self.peak() - self.before, most + self.SLACK)
+
+    @staticmethod
+    def packed(data):
+        packer = zlib.compressobj(9, wbits=31)
+        return packer.compress(data) + packer.flush()
+
+    def call(self, path, message, *headers):
+        """The status of a call with a compressed message, as text."""
+        connection = http2_attack.Connection(self.server.grpc, timeout=120)
+        body = http2_attack.message(self.packed(message), compressed=1)
+        pieces = [body[i:i + 16384] for i in range(0, len(body), 16384)]
+        connection.send(http2_attack.frame(http2_attack.HEADERS, http2_attack.END_HEADERS, 1, http2_attack.request_headers(
+            path, ("grpc-encoding", "gzip"), *headers)))
+        for piece in pieces:
+            is_last = piece is pieces[-1]
+            connection.send(http2_attack.frame(http2_attack.DATA, http2_attack.END_STREAM if is_last else 0, 1, piece))
+        fields = b""
+        while got := connection.recv():
+            kind, flags, _, payload = got
+            if kind == http2_attack.HEADERS:
+                fields += payload
+                if flags & http2_attack.END_STREAM:
+                    break
+        connection.close()
+        return fields
+
+    def post_packed(self, path, body, token="secret"):
+        return self.post(self.server, path, self.packed(body),
+                         {"Content-Encoding": "gzip", "Authorization": f"Bearer {token}"})[0]
+
+    def test_messages_of_empty_parts(self):
+        token = ("authorization", "Bearer secret")
+        for wire in (b"\x2a\x00", b"\x32\x00", b"\x3a\x00", b"\x78\x01", b"\x2a\x02\x2a\x00"):
+            for path in (http2_attack.INFER, http2_attack.INFER.replace("ModelInfer", "ModelStreamInfer")):
+                self.call(path, wire * ((60 << 20) // len(wire)), token)
+        self.expect_small_peak()
+        self.assertTrue(http2_attack.is_live(self.server.grpc))
+
+    def test_calls_without_a_payload(self):
+        for path in ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", http2_attack.LIVE,
+                     "/inference.GRPCInferenceService/ModelReady"):
+            self.assertTrue(self.call(path, b"\x10\x01" * (30 << 20)))
+        for path in ("/v2/health/live", "/v2/models/tables/ready", "/"):
+            self.assertEqual(self.post_packed(path, b" " * (60 << 20), token="wrong"), 413)
+        self.expect_small_peak(most=0)
+
+    def test_without_the_token_nothing_is_expanded(self):
+        self.assertEqual(self.post_packed("/v2/models/tables/infer", b" " * (60 << 20), token="wrong"), 401)
+        self.call(http2_attack.INFER, b"\x2a\x00" * (30 << 20))
+        self.expect_small_peak(most=0)
+
+    def test_json_of_many_outputs_and_dimensions(self):
+        path = "/v2/models/tables/infer"
+        many = b'{"inputs":[],"outputs":[' + b'{"name":"x"},' * 4_500_000 + b'{"name":"x"}]}'
+        deep = b'{"inputs":[{"name":"KEYS","datatype":"INT64","shape":[' + b"1," * (30 << 20) + b'1],"data":[1]}]}'
+        statuses = []
+        for body in (many, deep):
+            threads = [threading.Thread(target=lambda: statuses.append(self.post_packed(path, body))) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertLessEqual(set(statuses), {400, 503})
+        self.expect_small_peak()
 
 
 class Shared(HpsAttack):

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 import unittest
@@ -43,6 +44,14 @@ def ask(address, model, body):
         return infer(connection, model, body)
     finally:
         connection.close()
+
+
+def post(address, path, body="{}"):
+    connection = http.client.HTTPConnection(address, timeout=120)
+    connection.request("POST", path, body)
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
 
 
 def metric(server, name, labels=""):
@@ -226,6 +235,31 @@ class SplitServe(EmblemTest):
 
     def ready(self, server):
         return server.get("/v2/health/ready")[0] == 200
+
+    def test_rows_travel_by_tls(self):
+        for name in ("server", "client", "other"):
+            self.assertEqual(subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                 "-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.crt", "-subj", "/CN=localhost",
+                 "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], capture_output=True).returncode, 0)
+        tls = ["--tls-certificate", self.folder / "server.crt", "--tls-key", self.folder / "server.key",
+               "--tls-client-ca", self.folder / "client.crt"]
+        servers = self.table_servers(self.repository, *tls)
+        known = ["--table-tls-ca", self.folder / "server.crt"]
+        own = ["--table-tls-certificate", self.folder / "client.crt", "--table-tls-key", self.folder / "client.key"]
+        front = self.front_end(self.repository, servers, *known, *own, *PATIENT)
+        self.assertTrue(becomes_true(lambda: self.ready(front)))
+        for name, expected in self.expected.items():
+            for body, values in zip(self.bodies[name], expected):
+                self.assertEqual(ask(front.http, name, body), (200, "1", values))
+        for options, reason in (([], "closed the connection"), (known, "TLS failed"),
+                                (["--table-tls-ca", self.folder / "other.crt", *own], "certificate is refused")):
+            with self.subTest(options=options):
+                refused = self.front_end(self.repository, servers, *options, "--table-timeout-ms", 2000)
+                index = json.loads(post(refused.http, "/v2/repository/index"))
+                self.assertFalse(self.ready(refused))
+                self.assertTrue(any(reason in entry.get("reason", "") for entry in index), index)
+                refused.stop()
 
     def right(self, answers, expected=None):
         """All answers are those of version 1, or those that `expected` has by version; returns the errors."""

@@ -12,7 +12,7 @@ train_input_path: "none"
 model_dir: "none"
 train_config { num_epochs: 1 sparse_optimizer { adagrad_optimizer { lr: 0.02 } } dense_optimizer { adam_optimizer { lr: 0.001 } } }
 data_config { dataset_type: RawDataset fg_mode: FG_DAG batch_size: 8192 num_workers: 2 shuffle: false }
-feature_configs { raw_feature { feature_name: "I{1..13}" normalizer: "method=log,offset=3" } }
+feature_configs { raw_feature { feature_name: "I{1..13}" normalizer: "method=log,offset=3" default_value: "1.0986123" } }
 feature_configs { id_feature { feature_name: "C{1..26}" embedding_dim: 8 num_buckets: 2147483647 } }
 model_config {
   feature_groups { group_name: "dense" feature_names: "I{1..13}" }

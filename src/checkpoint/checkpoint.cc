@@ -7,6 +7,7 @@
 #include "checkpoint/names.h"
 #include "checkpoint/remote_model_dir.h"
 #include "core/file.h"
+#include "core/inner_path.h"
 #include "core/log.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
@@ -75,6 +76,8 @@ std::string problem_of(const Found& found) {
 
 }  // namespace
 
+std::string Checkpoint::file(const std::string& name) const { return path_below(path, name); }
+
 Manifest read_manifest(const std::string& checkpoint) {
   const std::string path = checkpoint + "/" + kManifestName;
   return parse_manifest(read_text_file(path), path);
@@ -116,8 +119,8 @@ std::optional<std::string> latest_checkpoint(const std::string& model_dir, Skipp
   return std::nullopt;
 }
 
-std::string find_checkpoint(const std::string& path) {
-  if (is_object_uri(path)) return fetch_checkpoint(path);
+std::string find_checkpoint(const std::string& path, const Storage& storage) {
+  if (is_object_uri(path)) return fetch_checkpoint(path, storage_for(storage, path));
   std::string bare = path;
   while (bare.size() > 1 && bare.ends_with('/')) bare.pop_back();
   if (has_manifest(bare)) return bare;

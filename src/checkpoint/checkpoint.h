@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "data/source/storage.h"
 
 namespace emblem {
 
@@ -77,8 +78,8 @@ std::optional<std::string> latest_checkpoint(const std::string& model_dir,
                                              Skipped skipped = Skipped::kWarn);
 
 // `path` when it is a checkpoint, the latest one in it when it is a model dir. One in a remote
-// store is fetched first. Throws Error otherwise.
-std::string find_checkpoint(const std::string& path);
+// store is fetched first, through `storage`. Throws Error otherwise.
+std::string find_checkpoint(const std::string& path, const Storage& storage = nullptr);
 
 Manifest read_manifest(const std::string& checkpoint);
 
@@ -86,7 +87,8 @@ struct Checkpoint {
   std::string path;
   Manifest manifest;
 
-  std::string file(const std::string& name) const { return path + "/" + name; }
+  // Throws Error for names that lead out of the checkpoint (core/inner_path.h).
+  std::string file(const std::string& name) const;
 };
 
 // kSizes looks whether all files are there with the right size; kContents reads them all and

@@ -20,13 +20,13 @@ std::string bytes_of(const Manifest& manifest, const ManifestTable& table) {
 
 }  // namespace
 
-bool is_checkpoint(const std::string& path) {
-  if (is_object_uri(path)) return holds_remote_checkpoints(path);
+bool is_checkpoint(const std::string& path, const Storage& storage) {
+  if (is_object_uri(path)) return holds_remote_checkpoints(path, storage_for(storage, path));
   return std::filesystem::exists(path + "/manifest.json") || holds_checkpoints(path);
 }
 
-std::string describe_checkpoint(const std::string& path) {
-  const Checkpoint checkpoint = open_checkpoint(path);
+std::string describe_checkpoint(const std::string& path, const Storage& storage) {
+  const Checkpoint checkpoint = open_checkpoint(find_checkpoint(path, storage));
   const Manifest& manifest = checkpoint.manifest;
   uint64_t bytes = 0;
   for (const auto& [name, facts] : manifest.files) bytes += facts.bytes;

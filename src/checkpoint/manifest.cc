@@ -8,6 +8,8 @@
 
 #include "config/name.h"
 #include "core/checksum.h"
+#include "core/inner_path.h"
+#include "core/self_checksum.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -17,22 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormatName = "emblem-checkpoint";
-constexpr std::string_view kChecksumKey = "\"checksum\": \"";
-constexpr size_t kHexDigits = 16;
-
-std::string hex(uint64_t value) {
-  char text[kHexDigits + 1];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
-uint64_t parse_hex(const Json& value) {
-  const auto text = value.get<std::string>();
-  size_t used = 0;
-  const uint64_t number = text.size() == kHexDigits ? std::stoull(text, &used, 16) : 0;
-  if (used != kHexDigits) throw std::invalid_argument(cat("checksum ", text));
-  return number;
-}
 
 // JSON knows no infinities and no NaN.
 Json from_double(double value) {
@@ -155,17 +141,16 @@ void add_lists(const Manifest& manifest, Json& json) {
   json["seeds"] = manifest.seeds;
   json["files"] = Json::object();
   for (const auto& [name, facts] : manifest.files) {
-    json["files"][name] = {{"bytes", facts.bytes}, {"checksum", hex(facts.checksum)}};
+    json["files"][name] = {{"bytes", facts.bytes}, {"checksum", checksum_digits(facts.checksum)}};
   }
 }
 
 // A path of the manifest must not lead out of the checkpoint.
 std::string inner_path(const std::string& name) {
-  const std::filesystem::path path(name);
-  bool inside = !name.empty() && path.is_relative();
-  for (const auto& part : path) inside = inside && part != "..";
-  if (!inside)
-    throw std::invalid_argument(cat("path \"", printable(name), "\" is not within the checkpoint"));
+  const std::string problem = inner_path_problem(name);
+  if (!problem.empty())
+    throw std::invalid_argument(cat("path \"", printable(name.substr(0, 200)),
+                                    "\" is not within the checkpoint: it ", problem));
   return name;
 }
 
@@ -182,7 +167,7 @@ void take_lists(const Json& json, Manifest& manifest) {
     manifest.seeds[name] = one.get<uint64_t>();
   for (const auto& [name, one] : json.at("files").items()) {
     manifest.files[inner_path(name)] = {one.at("bytes").get<uint64_t>(),
-                                        parse_hex(one.at("checksum"))};
+                                        parse_checksum_digits(one.at("checksum"))};
   }
 }
 
@@ -208,22 +193,6 @@ Manifest to_manifest(const Json& json) {
   return manifest;
 }
 
-// ---- the checksum: of the text in which its own digits are zeros ----
-
-size_t find_checksum(const std::string& text) {
-  const size_t key = text.find(kChecksumKey);
-  const size_t digits = key == std::string::npos ? key : key + kChecksumKey.size();
-  return digits == std::string::npos || digits + kHexDigits > text.size() ? std::string::npos
-                                                                          : digits;
-}
-
-std::string checksum_of(std::string text, size_t digits) {
-  text.replace(digits, kHexDigits, kHexDigits, '0');
-  Checksum checksum;
-  checksum.add(text.data(), text.size());
-  return hex(checksum.value());
-}
-
 void check_format(const Json& json, const std::string& path) {
   if (!json.is_object() || json.value("format", Json()) != kFormatName) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -243,7 +212,7 @@ void check_format(const Json& json, const std::string& path) {
 std::string manifest_text(const Manifest& manifest) {
   Json json = {{"format", kFormatName},
                {"format_version", manifest.positions.empty() ? 1 : kCheckpointFormat},
-               {"checksum", std::string(kHexDigits, '0')},
+               {"checksum", no_checksum()},
                {"emblem_version", manifest.emblem_version},
                {"step", manifest.step},
                {"epoch", manifest.epoch},
@@ -258,9 +227,7 @@ std::string manifest_text(const Manifest& manifest) {
   for (const DataPosition& position : manifest.positions)
     json["shard_positions"].push_back(to_json(position));
   add_lists(manifest, json);
-  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const size_t digits = find_checksum(text);
-  return text.replace(digits, kHexDigits, checksum_of(text, digits));
+  return set_self_checksum(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
@@ -270,11 +237,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw damaged("it is not valid JSON");
   check_format(json, path);
-  const size_t digits = find_checksum(text);
-  if (digits == std::string::npos ||
-      text.compare(digits, kHexDigits, checksum_of(text, digits)) != 0) {
-    throw damaged("its checksum does not match its content");
-  }
+  if (!has_valid_self_checksum(text)) throw damaged("its checksum does not match its content");
   try {
     return to_manifest(json);
   } catch (const std::exception& error) {  // from json and from the conversions above

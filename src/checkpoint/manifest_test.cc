@@ -220,7 +220,7 @@ TEST(Manifest, RefusesTablesWhoseFilesItDoesNotList) {
 }
 
 TEST(Manifest, RefusesTableNamesThatLeadOutOfTheCheckpoint) {
-  for (const char* name : {"../../x", "/etc", "a/b", "..", ".", ""}) {
+  for (const char* name : {"../../x", "/etc", "a/b", "a\\b", "..", ".", ""}) {
     Manifest manifest;
     manifest.tables = {{.name = name}};
     EXPECT_THAT(parsing(manifest_text(manifest)),
@@ -231,7 +231,10 @@ TEST(Manifest, RefusesTableNamesThatLeadOutOfTheCheckpoint) {
 }
 
 TEST(Manifest, RefusesPathsThatLeadOutOfTheCheckpoint) {
-  for (const char* path : {"../x", "/etc/passwd", "a/../../x", ""}) {
+  for (const std::string& path :
+       {std::string("../x"), std::string("/etc/passwd"), std::string("a/../../x"), std::string(""),
+        std::string("a/.."), std::string("a/./b"), std::string("a//b"), std::string("a/"),
+        std::string("a\\b"), std::string("a\0b", 3), std::string(300, 'x')}) {
     Manifest manifest;
     manifest.files[path] = {};
     EXPECT_THAT(parsing(manifest_text(manifest)),

@@ -60,7 +60,7 @@ std::vector<std::string> upload_order(std::vector<std::string> units) {
   return units;
 }
 
-// What was fetched stays readable to the end of the process: nobody knows when its readers end.
+// What was fetched stays readable as long as the storage: no call says when its readers end.
 std::string fetch_and_hold(const RemoteFolder& folder, const std::string& unit) {
   RemoteStorage& storage = folder.storage();
   log_info(cat("fetching ", folder.address(unit)));
@@ -71,8 +71,7 @@ std::string fetch_and_hold(const RemoteFolder& folder, const std::string& unit) 
 
 }  // namespace
 
-std::string fetch_checkpoint(const std::string& address) {
-  RemoteStorage& storage = remote_storage();
+std::string fetch_checkpoint(const std::string& address, RemoteStorage& storage) {
   std::string uri = address;
   while (uri.ends_with('/')) uri.pop_back();
   std::string wanted;
@@ -105,10 +104,9 @@ std::string fetch_checkpoint(const std::string& address) {
   }
 }
 
-bool holds_remote_checkpoints(const std::string& address) {
+bool holds_remote_checkpoints(const std::string& address, RemoteStorage& storage) {
   const bool is_folder = address.find(',') == std::string::npos && !is_glob(address);
   if (!is_folder || parse_object_uri(address).kind == StoreKind::kHttp) return false;
-  RemoteStorage& storage = remote_storage();
   if (storage.find(join_uri(address, kUnitManifest))) return true;
   const ObjectListing listing = storage.list(address, ListDepth::kDirect);
   return std::any_of(listing.folders.begin(), listing.folders.end(),
@@ -116,13 +114,14 @@ bool holds_remote_checkpoints(const std::string& address) {
 }
 
 struct RemoteModelDir::State {
+  Storage storage;
   WorkingCopy copy;
   int64_t keep;
   std::vector<std::string> left;  // checkpoints of the store that were not fetched
   std::optional<UploadThread> thread;
 
-  State(const std::string& uri, int64_t keep_checkpoints)
-      : copy(remote_storage(), uri, kLooseDepth), keep(keep_checkpoints) {}
+  State(const std::string& uri, int64_t keep_checkpoints, const Storage& of)
+      : storage(of), copy(storage_for(of, uri), uri, kLooseDepth), keep(keep_checkpoints) {}
 
   bool is_ahead() const;
   void upload_earlier();
@@ -154,6 +153,7 @@ void RemoteModelDir::State::upload_earlier() {
   } catch (const Error& error) {
     log_warn(cat("it stays on this machine for now, in ", copy.local(), ": ", error.what()));
   }
+  copy.look();
 }
 
 void RemoteModelDir::State::refuse_existing() const {
@@ -232,8 +232,9 @@ void RemoteModelDir::State::remove_old() {
   for (const std::string& unit : deltas) copy.remove(unit);
 }
 
-RemoteModelDir::RemoteModelDir(const std::string& uri, Existing existing, int64_t keep)
-    : state_(std::make_unique<State>(uri, keep)) {
+RemoteModelDir::RemoteModelDir(const std::string& uri, Existing existing, int64_t keep,
+                               const Storage& storage)
+    : state_(std::make_unique<State>(uri, keep, storage)) {
   State& state = *state_;
   remove_leftovers(local());
   state.upload_earlier();

@@ -6,15 +6,17 @@
 #include <memory>
 #include <string>
 
+#include "data/source/storage.h"
+
 namespace emblem {
 
 // `checkpoint` is the address of a checkpoint, or of a model directory: its latest one is fetched
 // into the cache folder. Returns the path of the copy, which no process removes or changes while
-// this one runs.
-std::string fetch_checkpoint(const std::string& checkpoint);
+// `storage` is there.
+std::string fetch_checkpoint(const std::string& checkpoint, RemoteStorage& storage);
 
 // Whether there is a checkpoint at this address, or in the folder there.
-bool holds_remote_checkpoints(const std::string& address);
+bool holds_remote_checkpoints(const std::string& address, RemoteStorage& storage);
 
 // A model directory of a training (remote/working_copy.h). Training writes into the copy; what it
 // wrote is uploaded beside it, by a thread. Of checkpoints that are saved faster than they are
@@ -27,7 +29,7 @@ class RemoteModelDir {
   // Takes the locks, uploads what earlier runs on this machine could not upload, and then:
   // kFetchLatest: to resume; fetches the newest checkpoint, unless that is here. kOnlyNames: a new
   // run, which is refused where there are checkpoints already. `keep`: as keep_checkpoint_max.
-  RemoteModelDir(const std::string& uri, Existing existing, int64_t keep);
+  RemoteModelDir(const std::string& uri, Existing existing, int64_t keep, const Storage& storage);
   // Uploads nothing more; what was not uploaded stays here for the next run.
   ~RemoteModelDir();
 

@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/names.h"
 #include "core/file.h"
+#include "core/inner_path.h"
 #include "core/output_file.h"
 #include "emblem/error.h"
 
@@ -112,12 +113,13 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 void CheckpointWriter::add_file(const std::string& name, FileFacts facts) {
+  path_below(path_, name);
   EMBLEM_REQUIRE(files_.emplace(name, facts).second, "file ", name,
                  " is in the checkpoint already");
 }
 
 void CheckpointWriter::write_file(const std::string& name, std::string_view content) {
-  const std::string path = path_ + "/" + name;
+  const std::string path = path_below(path_, name);
   make_folders(fs::path(path).parent_path().string());
   FileWriter file(path);
   file.write(content);

@@ -36,6 +36,7 @@ std::vector<std::string> names(const std::string& list) {
 ConvertOptions to_options(const Arguments& arguments) {
   ConvertOptions options = arguments.options;
   InputHints hints = arguments.hints;
+  hints.storage = open_storage(arguments.remote);
   hints.max_bad_rows = parse_size(arguments.max_bad_rows, "--max-bad-rows");
   options.from = describe_input(arguments.from, hints);
   options.writing.bundle_bytes = static_cast<int64_t>(arguments.bundle_gb * 1e9);
@@ -55,14 +56,14 @@ ConvertOptions to_options(const Arguments& arguments) {
 }
 
 void run(const Arguments& arguments) {
-  configure_remote(arguments.remote);
   const ConvertOptions options = to_options(arguments);
+  const Storage& storage = options.from.storage;
   ThreadPool threads(arguments.threads);
   Context context;
   context.threads = &threads;
-  refuse_inputs_in(options.from.input, options.to);
+  refuse_inputs_in(options.from.input, options.to, storage);
   ConvertResult result;
-  write_data_set(options.to, options.writing.overwrite, [&](const std::string& folder) {
+  write_data_set(options.to, options.writing.overwrite, storage, [&](const std::string& folder) {
     ConvertOptions local = options;
     local.to = folder;
     result = convert(context, local);

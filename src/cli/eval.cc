@@ -9,7 +9,6 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "data/source/uri.h"
 #include "train/lookup_report.h"
 #include "train/restored.h"
 
@@ -18,6 +17,7 @@ namespace {
 
 struct Options : CheckpointOptions {
   std::string input, json;
+  std::vector<std::string> filters;
   RankOptions ranks;
   TransportOptions transport;
 };
@@ -32,8 +32,10 @@ void print(const Evaluation& evaluation) {
 }
 
 void run_as_rank(const Options& options, JobRanks& ranks) {
-  if (is_object_uri(options.checkpoint)) configure_remote(options.remote);
-  const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint);
+  const Storage storage = open_storage(options.remote);  // holds a copy that is fetched
+  const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint, storage);
+  if (options.input.empty() && options.eval_input.empty())
+    refuse_two_endpoints(options, checkpoint);
   const Workers workers = make_workers(options, 0);
   ranks.open_device(workers.context, options.transport.device);
   RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options),
@@ -41,7 +43,7 @@ void run_as_rank(const Options& options, JobRanks& ranks) {
   refuse_input_or_checkpoint_as_output(
       "--json", options.json, options, restored.checkpoint(),
       options.input.empty() ? evaluation_input(restored.config()) : options.input);
-  const Evaluation evaluation = restored.evaluate(options.input);
+  const Evaluation evaluation = restored.evaluate(options.input, options.filters);
   if (!ranks.reports()) return;
   print(evaluation);
   const std::string undefined =
@@ -54,8 +56,9 @@ void run_as_rank(const Options& options, JobRanks& ranks) {
 }
 
 void run(const Options& options) {
-  ModelRanks ranks(options.ranks, options.transport.ranks,
-                   cat("eval ", options.checkpoint, " ", options.input));
+  std::string command = cat("eval ", options.checkpoint, " ", options.input);
+  for (const std::string& filter : options.filters) command += cat(" --filter ", filter);
+  ModelRanks ranks(options.ranks, options.transport.ranks, command);
   ranks.run([&] { run_as_rank(options, ranks); });
 }
 
@@ -67,6 +70,7 @@ void add_eval(Command& program) {
   add_checkpoint_options(command, *options);
   command.option("--input", options->input, "PATH",
                  "Data set (default: eval_input_path, or the rows held out of training)");
+  add_filter_option(command, options->filters);
   command.output("--json", options->json, "Also write the metrics to this file");
   add_rank_options(command, options->ranks);
   add_transport_options(command, options->transport);

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/text.h"
@@ -19,7 +20,7 @@ struct Options {
 };
 
 // Of the model's layers on the data of --calibrate.
-LayerRanges calibrated(const Options& options) {
+LayerRanges calibrated(const Options& options, const std::string& checkpoint) {
   EMBLEM_REQUIRE(!options.calibrate.empty(),
                  "--precision int8 needs --calibrate DATA: rows like those that the model will be "
                  "asked about, such as its training data");
@@ -27,17 +28,18 @@ LayerRanges calibrated(const Options& options) {
   fp32.precision = "fp32";
   fp32.remote = options.remote;
   const Workers workers = make_workers(fp32, 0);
-  RestoredModel model(workers.context, options.checkpoint, "", overrides_of(fp32));
+  RestoredModel model(workers.context, checkpoint, "", overrides_of(fp32));
   return model.input_ranges(options.calibrate, options.calibration_rows);
 }
 
 void run(const Options& options) {
-  configure_remote(options.remote);
+  const Storage storage = open_storage(options.remote);
   const bool is_int8 = options.precision == "int8";
   EMBLEM_REQUIRE(is_int8 || options.calibrate.empty(), "--calibrate needs --precision int8");
-  const LayerRanges ranges = is_int8 ? calibrated(options) : LayerRanges();
+  const std::string checkpoint = find_checkpoint(options.checkpoint, storage);
+  const LayerRanges ranges = is_int8 ? calibrated(options, checkpoint) : LayerRanges();
   const ExportedModel model =
-      export_model(options.checkpoint, options.out, options.version, is_int8 ? &ranges : nullptr);
+      export_model(checkpoint, options.out, options.version, is_int8 ? &ranges : nullptr, storage);
   std::printf("wrote %s (step %ld, %s)%s\n", model.folder.c_str(), static_cast<long>(model.step),
               format_bytes(static_cast<double>(model.bytes)).c_str(),
               model.wrote_config ? " and config.pbtxt" : "");

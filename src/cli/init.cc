@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/pipeline_options.h"
 #include "core/log.h"
 #include "core/output_file.h"
 #include "emblem/error.h"
@@ -15,6 +16,7 @@ namespace {
 struct Options : StarterOptions {
   std::string out = "pipeline.config";
   std::string model = "auto";
+  std::string task_name = "auto";
   bool header = false, no_header = false, force = false;
 };
 
@@ -27,11 +29,13 @@ std::string model_dir_for(const std::string& out) {
 
 StarterOptions to_starter(const Options& options) {
   StarterOptions starter = options;
+  starter.storage = open_storage(RemoteArguments{});
   if (starter.csv.delimiter == "\\t") starter.csv.delimiter = "\t";
   EMBLEM_REQUIRE(starter.csv.delimiter.size() <= 1, "--delimiter is \"", starter.csv.delimiter,
                  "\"; expected one character, or \\t for a tab");
   if (options.header || options.no_header) starter.csv.with_header = options.header;
   if (options.model != "auto") starter.pipeline.model = options.model;
+  if (options.task_name != "auto") starter.task = options.task_name;
   starter.pipeline.train_input = options.input;
   if (starter.pipeline.model_dir.empty()) starter.pipeline.model_dir = model_dir_for(options.out);
   return starter;
@@ -80,6 +84,8 @@ void add_init(Command& program) {
                  "Column to predict (without a header: column1, column2, ... or a number)");
   command.option("--label-positive", options->label_positive, "VALUE",
                  "Value of the label that is 1; all others are 0 (default: chosen)");
+  command.choice("--task", options->task_name, {"auto", "binary", "classes", "number"},
+                 "What the label is (auto: by its values)");
   command.option("--weight", options->columns.weight, "NAME", "Column with the weights of rows");
   command.output("--out", options->out, "Pipeline to write");
   command.flag("--force", options->force, "Replace an existing file");
@@ -93,8 +99,9 @@ void add_init(Command& program) {
       .hide_default();
   std::vector<std::string> models = starter_models();
   models.insert(models.begin(), "auto");
-  command.choice("--model", options->model, models,
-                 "Model (auto: deepfm, or dnn when all columns are numbers)");
+  command.choice(
+      "--model", options->model, models,
+      "Model (auto: wide_and_deep; deepfm from 50,000 rows on; dcn_v2 for several classes)");
   command.option("--model-dir", options->pipeline.model_dir, "DIR",
                  "Checkpoints (default: the name of the pipeline with _model)");
   command.option("--delimiter", options->csv.delimiter, "CHAR",

@@ -41,12 +41,12 @@ void run(const Options& options) {
   EMBLEM_REQUIRE(options.machine != !options.path.empty(),
                  "inspect: give a path or --machine, one of them");
   if (options.machine) return describe_machine();
-  configure_remote(options.remote);
-  if (is_checkpoint(options.path)) {
-    std::printf("%s", describe_checkpoint(options.path).c_str());
+  const Storage storage = open_storage(options.remote);
+  if (is_checkpoint(options.path, storage)) {
+    std::printf("%s", describe_checkpoint(options.path, storage).c_str());
     return;
   }
-  std::printf("%s", describe_dataset(guess_source(options.path)).c_str());
+  std::printf("%s", describe_dataset(guess_source(options.path, {}, storage)).c_str());
 }
 
 }  // namespace

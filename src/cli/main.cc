@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "core/open_files.h"
-#include "data/source/remote_storage.h"
+#include "data/source/object_store.h"
 
 namespace emblem {
 
@@ -31,7 +31,7 @@ int run_command_line(int argc, char** argv) {
     add_bench(program, {argv + 1, argv + argc});
     add_report(program);
   });
-  end_remote_storage();
+  finalize_stores();
   return status;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "config/check.h"
+#include "config/evaluation_input.h"
 #include "config/load.h"
 #include "core/gpu.h"
 #include "core/log.h"
@@ -32,6 +33,18 @@ void refuse_pipeline_file_as_output(const char* option, const std::string& outpu
                                     const PipelineOptions& options) {
   if (!options.config.empty())
     refuse_input_as_output(option, output, std::span(&options.config, 1));
+}
+
+// Before --set, which may say something else of the data than of the checkpoint.
+std::vector<std::string> remote_overrides(const RemoteArguments& remote) {
+  std::vector<std::string> overrides;
+  if (!remote.cache_dir.empty())
+    overrides.push_back(cat("data_config.cache_dir=", remote.cache_dir));
+  if (!remote.cache_size.empty())
+    overrides.push_back(
+        cat("data_config.cache_bytes=", parse_size(remote.cache_size, "--cache-size")));
+  if (!remote.endpoint.empty()) overrides.push_back(cat("data_config.endpoint=", remote.endpoint));
+  return overrides;
 }
 
 // EMBLEM_THREADS, or all CPUs.
@@ -70,13 +83,13 @@ void add_remote_options(Command& command, RemoteArguments& remote) {
                  "Address of an S3- or GCS-compatible store, as http://127.0.0.1:9000");
 }
 
-void configure_remote(const RemoteArguments& remote) {
+Storage open_storage(const RemoteArguments& remote) {
   RemoteOptions options;
   options.cache_dir = remote.cache_dir;
   options.endpoint = remote.endpoint;
   if (!remote.cache_size.empty())
     options.cache_bytes = parse_size(remote.cache_size, "--cache-size");
-  configure_remote(options);
+  return std::make_shared<RemoteStorage>(options);
 }
 
 void add_divide_option(Command& command, PipelineOptions& options) {
@@ -105,6 +118,12 @@ void add_checkpoint_options(Command& command, CheckpointOptions& options) {
                  "Pipeline file (default: the checkpoint's own)");
   add_override_options(command, options);
   add_device_options(command, options, Int8::kYes);
+}
+
+void add_filter_option(Command& command, std::vector<std::string>& filters) {
+  command.repeatable("--filter", filters, "CONDITION",
+                     "Read only rows of --input that fulfil this, as 'day >= 20261101' or 'country "
+                     "in [de, fr]' (repeatable; default: all rows)");
 }
 
 void require_precision_of_device(const std::string& precision, const std::string& device) {
@@ -141,19 +160,13 @@ std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions
 }
 
 std::vector<std::string> pipeline_overrides(const PipelineOptions& options) {
-  std::vector<std::string> overrides = options.set;
+  std::vector<std::string> overrides = remote_overrides(options.remote);
+  overrides.insert(overrides.end(), options.set.begin(), options.set.end());
   if (!options.train_input.empty())
     overrides.push_back(cat("train_input_path=", options.train_input));
   if (!options.eval_input.empty()) overrides.push_back(cat("eval_input_path=", options.eval_input));
   if (options.table_divisor > 0)
     overrides.push_back(cat("train_config.divide_tables=", options.table_divisor));
-  const RemoteArguments& remote = options.remote;
-  if (!remote.cache_dir.empty())
-    overrides.push_back(cat("data_config.cache_dir=", remote.cache_dir));
-  if (!remote.cache_size.empty())
-    overrides.push_back(
-        cat("data_config.cache_bytes=", parse_size(remote.cache_size, "--cache-size")));
-  if (!remote.endpoint.empty()) overrides.push_back(cat("data_config.endpoint=", remote.endpoint));
   for (const std::string& definition : options.define) {
     const size_t equals = definition.find('=');
     EMBLEM_REQUIRE(equals != std::string::npos && equals > 0, "--define ", definition,
@@ -191,6 +204,21 @@ void refuse_input_or_checkpoint_as_output(const char* option, const std::string&
   refuse_output_in(option, output, checkpoint);
 }
 
+void refuse_two_endpoints(const CheckpointOptions& options, const std::string& checkpoint) {
+  const std::string& given = options.remote.endpoint;
+  if (given.empty() || !options.config.empty() || !is_object_uri(options.checkpoint)) return;
+  constexpr const char* kSetting = "data_config.endpoint=";
+  for (const std::string& set : options.set)
+    if (set.starts_with(kSetting)) return;
+  const config::PipelineConfig stored = load_stored_pipeline(checkpoint);
+  const std::string& known = stored.data_config().endpoint();
+  const bool reads_remote = has_remote_inputs(evaluation_input(stored));
+  EMBLEM_REQUIRE(known.empty() || known == given || !reads_remote, "--endpoint ", given,
+                 " has the checkpoint, but its configuration reads data at ", known,
+                 "; say where they are with --set ", kSetting, known, " or --set ", kSetting,
+                 given);
+}
+
 config::PipelineConfig load(const PipelineOptions& options) {
   config::PipelineConfig config = load_unchecked(options);
   check(config);
@@ -200,7 +228,6 @@ config::PipelineConfig load(const PipelineOptions& options) {
 config::PipelineConfig load_unchecked(const PipelineOptions& options) {
   config::PipelineConfig config = load_pipeline(options.config, overrides_of(options));
   if (!options.model_dir.empty()) config.set_model_dir(options.model_dir);
-  configure_remote(remote_options(config.data_config()));
   return config;
 }
 

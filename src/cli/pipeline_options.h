@@ -11,6 +11,7 @@
 #include "core/stream.h"
 #include "core/thread_pool.h"
 #include "core/trace.h"
+#include "data/source/storage.h"
 
 namespace emblem {
 
@@ -42,8 +43,9 @@ struct CheckpointOptions : PipelineOptions {
 void add_input_options(Command& command, PipelineOptions& options);
 // --cache-dir, --cache-size, --endpoint
 void add_remote_options(Command& command, RemoteArguments& remote);
-// Settings of remote stores for the process, where no pipeline says more.
-void configure_remote(const RemoteArguments& remote);
+// Remote stores with these settings, for what no pipeline describes: checkpoints, exports, inputs
+// of conversions.
+Storage open_storage(const RemoteArguments& remote);
 // --divide-tables
 void add_divide_option(Command& command, PipelineOptions& options);
 // --config, --set, --max-bad-rows, and those above
@@ -53,6 +55,8 @@ void add_config_options(Command& command, PipelineOptions& options,
 // --checkpoint, --config, --set, --define, --train-input, --eval-input, --max-bad-rows, --device,
 // --precision, --threads
 void add_checkpoint_options(Command& command, CheckpointOptions& options);
+// --filter
+void add_filter_option(Command& command, std::vector<std::string>& filters);
 // --device
 void add_device_option(Command& command, PipelineOptions& options);
 // --device, --precision, --threads
@@ -89,6 +93,10 @@ void refuse_pipeline_as_output(const char* option, const std::string& output,
 void refuse_input_or_checkpoint_as_output(const char* option, const std::string& output,
                                           const CheckpointOptions& options,
                                           const std::string& checkpoint, const std::string& input);
+
+// Throws when --endpoint is given for a checkpoint in a store, but its configuration reads data at
+// another endpoint: which one is meant for them must be said. For commands that were given no data.
+void refuse_two_endpoints(const CheckpointOptions& options, const std::string& checkpoint);
 
 // A context on the chosen device, with its threads and stream.
 struct Workers {

@@ -8,7 +8,6 @@
 #include "cli/rank_options.h"
 #include "cli/ranks.h"
 #include "core/output_file.h"
-#include "data/source/uri.h"
 #include "emblem/error.h"
 #include "train/lookup_report.h"
 #include "train/restored.h"
@@ -18,7 +17,7 @@ namespace {
 
 struct Options : CheckpointOptions {
   std::string input, out;
-  std::vector<std::string> keep, outputs;
+  std::vector<std::string> keep, outputs, filters;
   RankOptions ranks;
   TransportOptions transport;
 };
@@ -40,17 +39,19 @@ void run(const Options& options) {
   check_keep(options.keep);
   ModelRanks ranks(options.ranks, options.transport.ranks,
                    cat("predict ", options.checkpoint, " ", options.input, " ", options.out,
-                       " --keep ", joined(options.keep), " --outputs ", joined(options.outputs)));
+                       " --keep ", joined(options.keep), " --outputs ", joined(options.outputs),
+                       " --filter ", joined(options.filters)));
   PredictionPass pass;
   ranks.run([&] {
-    if (is_object_uri(options.checkpoint)) configure_remote(options.remote);
-    const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint);
+    const Storage storage = open_storage(options.remote);  // holds a copy that is fetched
+    const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint, storage);
     refuse_input_or_checkpoint_as_output("--out", options.out, options, checkpoint, options.input);
     const Workers workers = make_workers(options, 0);
     ranks.open_device(workers.context, options.transport.device);
     RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options),
                            ranks.world());
-    pass = restored.predict(options.input, options.out, options.keep, options.outputs);
+    pass = restored.predict(options.input, options.out, options.keep, options.outputs,
+                            options.filters);
   });
   if (!ranks.reports()) return;
   std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows),
@@ -69,8 +70,9 @@ void add_predict(Command& program) {
   add_checkpoint_options(command, *options);
   command
       .option("--input", options->input, "PATH",
-              "Data set, in the format the model was trained on; labels are not read")
+              "Data set, in any format that has the model's columns; labels are not read")
       .required();
+  add_filter_option(command, options->filters);
   command
       .output("--out", options->out,
               "File to write, with a row for each row of the input: CSV, .parquet, .orc or .arrow")

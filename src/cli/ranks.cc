@@ -2,6 +2,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "comm/bytes.h"
+#include "comm/job_secret.h"
 #include "comm/open.h"
 #include "comm/open_device.h"
 #include "comm/rank_gpu.h"
@@ -48,7 +49,8 @@ void tell_other_ranks(const RankOptions& options, const std::string& transport,
                   .size = place.size,
                   .address = place.address,
                   .port = place.port,
-                  .join_seconds = options.join_seconds},
+                  .join_seconds = options.join_seconds,
+                  .secret = job_secret()},
                  problem.what());
 }
 
@@ -91,7 +93,10 @@ TrainingRanks::TrainingRanks(const RankOptions& options, const std::string& tran
     tell_other_ranks(options, transport, error);
     throw;
   }
-  connect(place, transport, hash_string(cat(to_stored_text(config), plan, command)));
+  // What a checkpoint recorded is compared with the checkpoint itself: not all ranks may see it.
+  config::PipelineConfig compared = config;
+  compared.mutable_data_config()->clear_column_types();
+  connect(place, transport, hash_string(cat(to_stored_text(compared), plan, command)));
   ranks_->broadcast(Context{}, {&shards, sizeof(shards)}, 0);
   world_->shards = shards;
   world_->plan = plan_ ? &*plan_ : nullptr;
@@ -122,9 +127,9 @@ void JobRanks::open_device(const Context& context, const std::string& transport)
   if (world_->rank() == 0) log_info(cat("GPU memory of ranks: ", device_ranks_->transport()));
 }
 
-std::string JobRanks::find_common_checkpoint(const std::string& path) {
+std::string JobRanks::find_common_checkpoint(const std::string& path, const Storage& storage) {
   std::string checkpoint;
-  if (reports()) checkpoint = find_checkpoint(path);
+  if (reports()) checkpoint = find_checkpoint(path, storage);
   if (ranks_) broadcast_bytes(*ranks_, checkpoint);
   return checkpoint;
 }

@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "comm/launcher.h"
 #include "config/pipeline.pb.h"
+#include "data/source/storage.h"
 #include "train/world.h"
 
 namespace emblem {
@@ -29,7 +30,7 @@ class JobRanks {
 
   // The checkpoint that `path` names, or the latest of a model directory, as rank 0 finds it.
   // Collective.
-  std::string find_common_checkpoint(const std::string& path);
+  std::string find_common_checkpoint(const std::string& path, const Storage& storage);
 
   // Null: a single process without shards.
   const World* world() const { return world_ ? &*world_ : nullptr; }

@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -31,6 +33,7 @@ struct Options {
   std::vector<std::string> deltas;
   int64_t slo_p99_us = 0;
   std::string table_parts, table_servers;
+  ClientTls table_tls;
   int64_t table_timeout_ms = 1000;
   double keep_version_seconds = 30;
   RemoteArguments remote;
@@ -89,7 +92,16 @@ void add_split_tables(const Options& options, ServingOptions& serving) {
   serving.table_servers.emplace();
   serving.table_servers->servers = parse_table_servers(options.table_servers);
   serving.table_servers->token = token_from("", "EMBLEM_TABLE_TOKEN");
+  EMBLEM_REQUIRE(trim(serving.table_servers->token) == serving.table_servers->token,
+                 "EMBLEM_TABLE_TOKEN begins or ends with a space or a line break, which no request "
+                 "can send; remove it");
   serving.table_servers->timeout = std::chrono::milliseconds(options.table_timeout_ms);
+  const ClientTls& tls = options.table_tls;
+  EMBLEM_REQUIRE(
+      !tls.ca.empty() || (tls.certificate.empty() && tls.key.empty()),
+      "--table-tls-certificate and --table-tls-key need --table-tls-ca, which checks the "
+      "certificates of table servers");
+  if (!tls.ca.empty()) serving.table_servers->tls = tls;
 }
 
 ServingOptions serving_options(const Options& options) {
@@ -130,6 +142,7 @@ ServingOptions serving_options(const Options& options) {
   serving.metrics.threads = 1;
   serving.metrics.workers = 0;
   serving.metrics.max_body_bytes = 4096;  // there is nothing to send
+  serving.metrics.max_connections = 256;
   if (options.health_port >= 0) {
     serving.health = serving.metrics;
     serving.health->port = static_cast<uint16_t>(options.health_port);
@@ -204,15 +217,18 @@ void print_access(const Options& options, const ServingOptions& serving) {
 std::unique_ptr<RemoteRepository> open_remote_repository(const Options& options,
                                                          ModelServerOptions* models) {
   if (!is_object_uri(models->repository)) return nullptr;
-  configure_remote(options.remote);
-  auto remote = std::make_unique<RemoteRepository>(models->repository);
+  auto remote =
+      std::make_unique<RemoteRepository>(models->repository, open_storage(options.remote));
   models->repository = remote->local();
-  models->refresh = [from = remote.get()] { from->refresh(); };
+  models->refresh = [from = remote.get()] { return from->refresh(); };
   return remote;
 }
 
 void run(const Options& options) {
   const InterruptHandler handler;
+  // Large blocks go back to the system when they are freed, so that the memory of the process
+  // follows --max-memory.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
   ServingOptions chosen = serving_options(options);
   const std::unique_ptr<RemoteRepository> remote = open_remote_repository(options, &chosen.models);
   Serving serving(chosen);
@@ -297,6 +313,13 @@ void add_serve(Command& program) {
               "Be a front end: read rows from these table servers (HTTP ports), replicas "
               "included; the variable EMBLEM_TABLE_TOKEN has their token")
       .not_empty();
+  command.option("--table-tls-ca", options->table_tls.ca, "FILE",
+                 "With --table-servers: connect by TLS, and refuse servers without a certificate "
+                 "for their HOST that an authority in this file (PEM) signed");
+  command.option("--table-tls-certificate", options->table_tls.certificate, "FILE",
+                 "Certificate (PEM) for table servers with --tls-client-ca");
+  command.option("--table-tls-key", options->table_tls.key, "FILE",
+                 "Private key (PEM) of --table-tls-certificate");
   command
       .option("--table-timeout-ms", options->table_timeout_ms, "MILLISECONDS",
               "With --table-servers: longest time of a lookup, with all retries")

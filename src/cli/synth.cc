@@ -86,11 +86,12 @@ void run_for_pipeline(const Arguments& arguments, const Context& context) {
                    "data_config.dataset_type=CsvDataset");
   }
   PipelineSynthResult result;
-  write_data_set(options.out, options.overwrite, [&](const std::string& folder) {
-    PipelineSynthOptions local = options;
-    local.out = folder;
-    result = synthesize_for(context, config, local);
-  });
+  write_data_set(options.out, options.overwrite, open_storage(arguments.remote),
+                 [&](const std::string& folder) {
+                   PipelineSynthOptions local = options;
+                   local.out = folder;
+                   result = synthesize_for(context, config, local);
+                 });
   std::cout << options.out << ": " << result.rows << " rows to train, " << result.test_rows
             << " to test, " << result.columns << " columns, "
             << format_bytes(static_cast<double>(result.bytes)) << "\nbest possible on test:";
@@ -103,7 +104,6 @@ void run_for_pipeline(const Arguments& arguments, const Context& context) {
 }
 
 void run(const Arguments& arguments) {
-  configure_remote(arguments.remote);
   if (!arguments.pipeline.empty() || arguments.options.preset != "criteo") {
     ThreadPool threads(arguments.threads);
     Context context;
@@ -115,11 +115,12 @@ void run(const Arguments& arguments) {
   Context context;
   context.threads = &threads;
   SynthResult result;
-  write_data_set(options.out, options.overwrite, [&](const std::string& folder) {
-    SynthOptions local = options;
-    local.out = folder;
-    result = synthesize(context, local);
-  });
+  write_data_set(options.out, options.overwrite, open_storage(arguments.remote),
+                 [&](const std::string& folder) {
+                   SynthOptions local = options;
+                   local.out = folder;
+                   result = synthesize(context, local);
+                 });
   std::cout << options.out << ": " << result.train.rows << " rows to train, " << result.test.rows
             << " to test, " << format_bytes(static_cast<double>(result.bytes)) << "; mean label "
             << result.train.label_mean << "\nbest possible on test: AUC " << result.test.best_auc

@@ -74,13 +74,16 @@ void print(const TrainSummary& summary, const ShardPlan* plan) {
   std::printf("%s after %ld steps%s\n", to_text(summary.outcome), static_cast<long>(summary.steps),
               resumable ? "; continue with --resume" : "");
   std::printf(
-      "  trained     %s rows (%s rows/s) in %s, evaluations and checkpoints included\n",
+      "  trained     %s rows in %s (%s rows/s in steps)\n",
       format_count(static_cast<double>(summary.rows)).c_str(),
+      format_duration(summary.seconds).c_str(),
       format_count(static_cast<double>(summary.rows) / std::max(1e-9, summary.training_seconds))
-          .c_str(),
-      format_duration(summary.seconds).c_str());
+          .c_str());
   if (summary.bad_rows > 0)
     std::printf("  skipped     %ld bad rows\n", static_cast<long>(summary.bad_rows));
+  if (summary.skipped_steps > 0)
+    std::printf("  skipped     %ld steps, whose gradients overflowed in fp16\n",
+                static_cast<long>(summary.skipped_steps));
   if (summary.evaluation) std::printf("  evaluation  %s\n", to_text(*summary.evaluation).c_str());
   if (summary.evaluation && summary.evaluation->bad_rows > 0)
     std::printf("              skipped %ld bad rows of the evaluation\n",
@@ -102,7 +105,7 @@ std::unique_ptr<RemoteModelDir> open_remote_model_dir(const Options& options,
       config->model_dir(),
       options.resume ? RemoteModelDir::Existing::kFetchLatest
                      : RemoteModelDir::Existing::kOnlyNames,
-      config->train_config().keep_checkpoint_max());
+      config->train_config().keep_checkpoint_max(), train_options->storage);
   config->set_model_dir(remote->local());
   train_options->after_saving = [to = remote.get()] { to->publish(); };
   return remote;
@@ -127,6 +130,7 @@ Prepared prepare(const Options& options) {
   EMBLEM_REQUIRE(!is_object_uri(config.model_dir()) || find_rank_place(options.ranks).size == 1,
                  "model_dir is ", shown_uri(config.model_dir()),
                  "; several ranks need a folder of a file system that they share");
+  training.storage = open_storage(config.data_config());
   made.remote = open_remote_model_dir(options, &config, &training);
   adopt_trained_semantics(training, &config);
   check(config);

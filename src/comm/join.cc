@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "comm/host_name.h"
+#include "comm/secret.h"
 #include "comm/socket.h"
 #include "comm/visitors.h"
 #include "core/caught_error.h"
@@ -86,7 +87,7 @@ std::string difference(const Introduction& zero, const Introduction& other) {
 class MeetingPoint {
  public:
   MeetingPoint(const JoinSettings& settings, const Introduction& own, FileDescriptor listener)
-      : settings_(settings), own_(own), visitors_(std::move(listener)) {
+      : settings_(settings), own_(own), visitors_(std::move(listener), settings.secret) {
     if (!own.problem.empty()) refusal_ = cat(name_of(own), ": ", own.problem);
   }
 
@@ -289,7 +290,10 @@ FileDescriptor connect_to_zero(const JoinSettings& settings, Deadline deadline) 
   }
 }
 
-Roster receive_roster(int zero, const JoinSettings& settings, Deadline deadline) {
+// First rank 0 and this rank prove to each other that they know the secret, where there is one.
+Roster receive_roster(int zero, const JoinSettings& settings, const ConnectingProof& proof,
+                      Deadline deadline) {
+  bool is_proved = !proof.is_needed();
   const std::string where = cat("rank 0 at ", settings.address, ":", settings.port);
   MessageReader reader(MessageReader::Start::kMessage);
   while (Clock::now() < deadline) {
@@ -301,7 +305,14 @@ Roster receive_roster(int zero, const JoinSettings& settings, Deadline deadline)
     }
     if (received.message) {
       if (received.message->kind == MessageKind::kRefused) unavailable(received.message->body);
-      return decode_roster(*received.message);
+      if (is_proved) return decode_roster(*received.message);
+      try {
+        send_all(zero, proof.answer(*received.message), Clock::now() + kSendTime);
+      } catch (const Error& error) {
+        unavailable(cat(where, " ", error.what()));
+      }
+      is_proved = true;
+      continue;
     }
     if (!received.end.empty())
       unavailable(cat(where, " ended while ranks joined, or is another version or program (",
@@ -322,9 +333,10 @@ Membership join_as_guest(const JoinSettings& settings) {
   membership.data_listener = listen_near(local_address(zero), settings);
   const Introduction own =
       introduction_of(settings, port_of(local_address(membership.data_listener.get())));
-  send_all(zero, cat(kConnectionMagic, encode(own)), deadline);
+  const ConnectingProof proof(settings.secret, encode(own));
+  send_all(zero, proof.opening(), deadline);
   // Rank 0 speaks first when the time is over.
-  membership.roster = receive_roster(zero, settings, after(settings.join_seconds + 5));
+  membership.roster = receive_roster(zero, settings, proof, after(settings.join_seconds + 5));
   membership.roster.ranks.at(0).ip = ip_of(peer_address(zero));
   membership.hosts = hosts_of(membership.roster);
   return membership;
@@ -345,7 +357,9 @@ void refuse_to_join(JoinSettings settings, const std::string& problem) noexcept 
 Membership join_job(const JoinSettings& settings) {
   EMBLEM_REQUIRE(settings.rank >= 0 && settings.rank < settings.size, "rank ", settings.rank,
                  " of ", settings.size, " ranks; expected 0 to ", settings.size - 1);
-  return settings.rank == 0 ? join_as_zero(settings) : join_as_guest(settings);
+  Membership membership = settings.rank == 0 ? join_as_zero(settings) : join_as_guest(settings);
+  membership.secret = settings.secret;
+  return membership;
 }
 
 }  // namespace emblem

@@ -26,6 +26,7 @@ struct JoinSettings {
   std::string host;                // its name; empty: rank_host_name()
   double join_seconds = 60;        // for all ranks to be there
   std::string problem;             // why this rank cannot take part: the others end with it
+  std::string secret;              // of the job (comm/secret.h); empty: it has none
   // On rank 0, when the others may be started: the port where it listens.
   std::function<void(uint16_t port)> on_listening;
 };
@@ -39,11 +40,13 @@ struct Membership {
   // to rank 0.
   std::vector<FileDescriptor> control;
   FileDescriptor data_listener{-1};  // where higher ranks connect to this one
+  std::string secret;                // JoinSettings::secret
 };
 
 // Throws Error with one line, equal on all ranks that have arrived: a rank is missing after
 // join_seconds, two processes are the same rank, the number of ranks, the transport, the version or
-// the configuration differs, the port is in use. Connections of strangers are ignored.
+// the configuration differs, the port is in use. Connections of strangers are ignored; where the
+// job has a secret, those are strangers that do not know it.
 Membership join_job(const JoinSettings& settings);
 
 // Instead of join_job, for a rank that cannot take part: those that wait for it end with this

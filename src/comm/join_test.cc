@@ -5,6 +5,7 @@
 
 #include "comm/host_name.h"
 #include "comm/ranks_test.h"
+#include "comm/secret.h"
 #include "comm/socket.h"
 #include "core/becomes_true_test.h"
 #include "core/tcp_connect.h"
@@ -185,6 +186,109 @@ TEST(Join, IgnoresStrangers) {
   strangers.back().close();
   connect_by_tcp(tcp_test_settings(1, 2, port))->barrier();
   zero.join();
+}
+
+// Rank 0 of a job of 2 with a secret, and rank 1 that comes after `strangers` have called.
+std::vector<std::string> errors_after(const std::function<void(uint16_t port)>& strangers,
+                                      const std::string& secret_of_one) {
+  std::promise<uint16_t> listening;
+  std::vector<std::string> errors(2);
+  const auto join = [&](TcpSettings settings) {
+    try {
+      connect_by_tcp(settings)->barrier();
+    } catch (const Error& error) {
+      errors[static_cast<size_t>(settings.join.rank)] = error.what();
+    }
+  };
+  std::thread zero([&] {
+    TcpSettings settings = tcp_test_settings(0, 2);
+    settings.join.secret = "open sesame";
+    if (secret_of_one != settings.join.secret) settings.join.join_seconds = 2;
+    settings.join.on_listening = [&](uint16_t port) { listening.set_value(port); };
+    join(settings);
+  });
+  const uint16_t port = listening.get_future().get();
+  strangers(port);
+  TcpSettings settings = tcp_test_settings(1, 2, port);
+  settings.join.secret = secret_of_one;
+  join(settings);
+  zero.join();
+  return errors;
+}
+
+// What ends a job without a secret: another version, a problem, a second rank 1.
+TEST(Join, WhoDoesNotKnowTheSecretCannotEndAJob) {
+  std::vector<FileDescriptor> connections;
+  const auto call = [&](uint16_t port, const std::string& bytes) {
+    connections.push_back(connect_to_port(port));
+    send_all(connections.back().get(), bytes, Clock::now() + std::chrono::seconds(100));
+  };
+  const auto strangers = [&](uint16_t port) {
+    for (const Introduction& who : {Introduction{1, 2, 1, 1, "x", "tcp", "9.9.9", 0},
+                                    Introduction{1, 2, 1, 1, "x", "tcp", kVersion, 0, "no disk"},
+                                    Introduction{1, 2, 1, 1, "x", "tcp", kVersion, 0}}) {
+      call(port, cat(kConnectionMagic, encode(who)));
+      call(port, ConnectingProof("another secret", encode(who)).opening());
+      call(port, ConnectingProof("another secret", encode(who)).opening() +
+                     encode(MessageKind::kProof, std::string(32, 'x')));
+      call(port, cat(kConnectionMagic, encode(MessageKind::kChallenge, "short"), encode(who)));
+    }
+    call(port, cat(kConnectionMagic, encode(MessageKind::kProof, "")));
+  };
+  EXPECT_THAT(errors_after(strangers, "open sesame"), Each(""));
+}
+
+TEST(Join, ARankWithoutTheSecretIsTold) {
+  const auto nobody = [](uint16_t) {};
+  const auto without = errors_after(nobody, ""), wrong = errors_after(nobody, "another secret");
+  EXPECT_THAT(without[1], HasSubstr("start all ranks with the same EMBLEM_JOB_SECRET"));
+  EXPECT_THAT(wrong[1], HasSubstr("does not know the secret of this job"));
+  for (const auto& errors : {without, wrong})
+    EXPECT_THAT(errors[0], HasSubstr("rank 1 of 2 did not join"));
+}
+
+TEST(Join, ARankDoesNotJoinWhoDoesNotKnowTheSecret) {
+  const auto errors = errors_of_tcp_ranks(2, kNothing, [](TcpSettings& settings) {
+    if (settings.join.rank == 1) settings.join.secret = "open sesame";
+    settings.join.join_seconds = 2;
+  });
+  EXPECT_THAT(errors[1], HasSubstr("was started without the secret of a job"));
+}
+
+TEST(Join, RanksWithASecretExchangeData) {
+  for (const int size : {2, 3, 5}) {
+    const auto errors = errors_of_tcp_ranks(
+        size, [](Communicator& ranks) { ranks.barrier(); },
+        [](TcpSettings& settings) { settings.join.secret = "open sesame"; });
+    EXPECT_THAT(errors, Each(""));
+  }
+}
+
+// What an eavesdropper has heard is of no use for another connection.
+TEST(Secret, ProofsAreOfOneConnection) {
+  const std::string first = encode(DataHello{1, 1});
+  MessageReader reader(MessageReader::Start::kMessage);
+  reader.add(first);
+  const Message message = *reader.next();
+  const ConnectingProof connecting("s", first), again("s", first);
+  const auto challenge_of = [&](const ConnectingProof& proof) {
+    MessageReader opening(MessageReader::Start::kMagic);
+    opening.add(proof.opening());
+    return *opening.next();
+  };
+  const auto decoded = [](const std::string& bytes) {
+    MessageReader one(MessageReader::Start::kMessage);
+    one.add(bytes);
+    return *one.next();
+  };
+  const ListeningProof listening("s", challenge_of(connecting), message),
+      other("s", challenge_of(again), message), stranger("t", challenge_of(connecting), message);
+  const Message answer = decoded(connecting.answer(decoded(listening.challenge())));
+  EXPECT_TRUE(listening.is_proved(answer));
+  EXPECT_FALSE(other.is_proved(answer));
+  EXPECT_FALSE(listening.is_proved(decoded(listening.challenge())));
+  EXPECT_THROW(connecting.answer(decoded(other.challenge())), Error);
+  EXPECT_THROW(connecting.answer(decoded(stranger.challenge())), Error);
 }
 
 TEST(Join, AcceptsARankThatWasStartedAgain) {

@@ -8,8 +8,9 @@ namespace emblem {
 namespace {
 
 constexpr size_t kHeadBytes = 5;
-constexpr size_t kMostBytes = size_t{4} << 20;       // a roster of 10,000 ranks fits
-constexpr size_t kMostTextBytes = size_t{64} << 10;  // a name or a line
+constexpr size_t kMostBytes = size_t{4} << 20;         // a roster of 10,000 ranks fits
+constexpr size_t kMostFirstBytes = size_t{320} << 10;  // of one who has not said who it is
+constexpr size_t kMostTextBytes = size_t{64} << 10;    // a name or a line
 
 [[noreturn]] void fail(const char* what) {
   throw Error(ErrorCode::kCorruption, cat("not a message of a rank: ", what));
@@ -151,6 +152,10 @@ Failure decode_failure(const Message& message) {
   return failure;
 }
 
+MessageReader::MessageReader(Start start)
+    : expects_magic_(start == Start::kMagic),
+      most_bytes_(start == Start::kMagic ? kMostFirstBytes : kMostBytes) {}
+
 uint32_t MessageReader::body_bytes() const {
   uint32_t size = 0;
   std::memcpy(&size, bytes_.data() + 1, sizeof(size));
@@ -173,9 +178,9 @@ std::optional<Message> MessageReader::next() {
   }
   if (bytes_.size() < kHeadBytes) return std::nullopt;
   const auto kind = static_cast<MessageKind>(bytes_[0]);
-  if (kind < MessageKind::kHello || kind > MessageKind::kData) fail("unknown kind");
+  if (kind < MessageKind::kHello || kind > MessageKind::kProof) fail("unknown kind");
   const uint32_t size = body_bytes();
-  if (size > kMostBytes) fail("too long");
+  if (size > most_bytes_) fail("too long");
   if (bytes_.size() < kHeadBytes + size) return std::nullopt;
   Message message{kind, bytes_.substr(kHeadBytes, size)};
   bytes_.erase(0, kHeadBytes + size);

@@ -13,7 +13,7 @@
 namespace emblem {
 
 // Every connection begins with these bytes. The number changes with the protocol.
-inline constexpr std::string_view kConnectionMagic = "EMBLEM.1";
+inline constexpr std::string_view kConnectionMagic = "EMBLEM.2";
 
 enum class MessageKind : uint8_t {
   kHello = 1,  // to rank 0: Introduction
@@ -22,7 +22,9 @@ enum class MessageKind : uint8_t {
   kHeartbeat,
   kFailed,  // Failure
   kGoodbye,
-  kData  // the first message of a data connection: DataHello
+  kData,       // the first message of a data connection: DataHello
+  kChallenge,  // comm/secret.h
+  kProof
 };
 
 struct Message {
@@ -85,7 +87,7 @@ Failure decode_failure(const Message& message);
 class MessageReader {
  public:
   enum class Start { kMagic, kMessage };
-  explicit MessageReader(Start start) : expects_magic_(start == Start::kMagic) {}
+  explicit MessageReader(Start start);
 
   // How many bytes to add before next() can say more: whoever reads no more than these does not
   // take bytes that follow the message.
@@ -98,6 +100,7 @@ class MessageReader {
   uint32_t body_bytes() const;  // of the message whose head has been added
 
   bool expects_magic_;
+  size_t most_bytes_;  // of a body
   std::string bytes_;
 };
 

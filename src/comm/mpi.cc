@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "comm/host_name.h"
+#include "comm/job_secret.h"
 #include "comm/mpi_module/mpi_module.h"
 #include "comm/watched.h"
 #include "core/dynamic_library.h"
@@ -77,6 +78,7 @@ class MpiExchange {
 struct MeetingAddress {
   char host[256] = {};
   uint16_t port = 0;
+  char secret[65] = {};
 };
 
 // From rank 0 to all.
@@ -154,6 +156,9 @@ std::unique_ptr<Communicator> connect_by_mpi(TcpSettings settings) {
   if (rank == 0) {
     if (join.address.empty()) join.address = host_name();
     join.address.copy(address.host, sizeof(address.host) - 1);
+    join.secret =
+        make_job_secret();  // MPI's own connections are as safe as its launcher makes them
+    join.secret.copy(address.secret, sizeof(address.secret) - 1);
     join.on_listening = [&](uint16_t port) {
       address.port = port;
       share(exchange, rank, size, address);
@@ -162,6 +167,7 @@ std::unique_ptr<Communicator> connect_by_mpi(TcpSettings settings) {
     share(exchange, rank, size, address);
     join.address = address.host;
     join.port = address.port;
+    join.secret = address.secret;
   }
   return std::make_unique<MpiCommunicator>(mpi, join_job(join), exchange, settings.watch);
 }

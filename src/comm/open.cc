@@ -1,5 +1,6 @@
 #include "comm/open.h"
 
+#include "comm/job_secret.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
 
@@ -16,6 +17,7 @@ std::unique_ptr<Communicator> open_communicator(const RankPlace& place,
   settings.join.size = place.size;
   settings.join.address = place.address;
   settings.join.port = place.port;
+  settings.join.secret = job_secret();
   if (transport == "mpi" || (transport == "auto" && place.address.empty()))
     return connect_by_mpi(std::move(settings));
   EMBLEM_REQUIRE(!place.address.empty(), name_of(place.launcher),

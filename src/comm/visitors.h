@@ -1,24 +1,30 @@
 // comm/visitors.h - connections to a listening socket that have not said yet who they are. Those
-// that say something else than a rank would, or nothing, are dropped: the port is open to anyone.
+// that say something else than a rank would, or nothing, or do not know the secret of the job where
+// it has one, are dropped: the port is open to anyone.
 #pragma once
 
 #include <poll.h>
 
 #include <chrono>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/message.h"
+#include "comm/secret.h"
 #include "comm/socket.h"
 
 namespace emblem {
 
 class Visitors {
  public:
-  explicit Visitors(FileDescriptor listener) : listener_(std::move(listener)) {}
+  // `secret` of the job (comm/secret.h); empty: it has none.
+  Visitors(FileDescriptor listener, std::string secret)
+      : listener_(std::move(listener)), secret_(std::move(secret)) {}
 
   struct Arrived {
     FileDescriptor connection;
-    Message first;  // its first message, of any kind
+    Message first;  // its first message, of any kind but those of a proof
   };
 
   // What to wait for.
@@ -30,13 +36,19 @@ class Visitors {
 
  private:
   struct Pending {
-    FileDescriptor connection;
+    FileDescriptor connection{-1};
     MessageReader reader{MessageReader::Start::kMagic};
     Deadline deadline;
+    std::optional<Message> challenge, first;
+    std::optional<ListeningProof> proof;
   };
-  bool read_first(Pending& pending, std::vector<Arrived>& arrived);  // whether it is still pending
+  // Whether it is still pending.
+  bool read_first(Pending& pending, std::vector<Arrived>& arrived);
+  bool take(Pending& pending, Message message, std::vector<Arrived>& arrived);
+  bool refuse(Pending& pending, const std::string& line);
 
   FileDescriptor listener_;
+  const std::string secret_;
   std::vector<Pending> pending_;
   int reports_ = 0;
 };

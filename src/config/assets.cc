@@ -10,6 +10,8 @@
 
 #include "core/checksum.h"
 #include "core/file.h"
+#include "core/inner_path.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -68,7 +70,7 @@ bool is_asset_name(const std::string& name) {
   const size_t begin = std::string_view(kFolder).size();
   return name.starts_with(kFolder) &&
          name.find_first_not_of("0123456789abcdef", begin) == begin + kDigits &&
-         name[begin + kDigits] == '_';
+         name[begin + kDigits] == '_' && file_name_problem(name.substr(begin)).empty();
 }
 
 // The same for the same content and file name; a copy of a copy keeps its name.
@@ -76,6 +78,8 @@ std::string name_of(const std::string& path, const std::string& content) {
   std::string end = fs::path(path).filename().string();
   if (is_asset_name(kFolder + end)) end = end.substr(kDigits + 1);
   if (end.size() > kLongestEnd) end = end.substr(end.size() - kLongestEnd);
+  for (char& c : end)
+    if (!file_name_problem({&c, 1}).empty() && c != '.') c = '_';
   Checksum checksum;
   checksum.add(content.data(), content.size());
   return fmt::format("{}{:016x}_{}", kFolder, checksum.value(), end);
@@ -103,9 +107,21 @@ std::vector<Asset> take_assets(config::PipelineConfig* config) {
   return assets;
 }
 
+void require_own_assets(const std::string& folder, config::PipelineConfig config) {
+  change_paths(config, [&](const std::string& path, const std::string& asset_dir) {
+    const bool is_own = asset_dir.empty() && path.starts_with(folder + "/") &&
+                        is_asset_name(path.substr(folder.size() + 1));
+    EMBLEM_REQUIRE(is_own, "a feature names the file \"",
+                   printable(asset_dir.empty() ? path : asset_dir + "/" + path),
+                   "\", which is not one of the model's own; expected assets/HASH_NAME, as export "
+                   "writes them");
+    return path;
+  });
+}
+
 void find_assets(const std::string& folder, config::PipelineConfig* config) {
   change_paths(*config, [&](const std::string& name, const std::string& asset_dir) {
-    return asset_dir.empty() && is_asset_name(name) ? folder + "/" + name : name;
+    return asset_dir.empty() && is_asset_name(name) ? path_below(folder, name) : name;
   });
 }
 

@@ -24,4 +24,8 @@ std::vector<Asset> take_assets(config::PipelineConfig* config);
 // of files in `folder`. Other paths stay as they are.
 void find_assets(const std::string& folder, config::PipelineConfig* config);
 
+// Of a pipeline after find_assets, in a folder whose content someone else chose: throws
+// kInvalidArgument when a feature reads a file that is not one of these copies.
+void require_own_assets(const std::string& folder, config::PipelineConfig config);
+
 }  // namespace emblem

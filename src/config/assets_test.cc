@@ -81,5 +81,25 @@ TEST_F(Assets, OfOtherPathsStayAsTheyAre) {
   EXPECT_THAT([&] { take_assets(&config); }, ThrowsMessage<Error>(HasSubstr("assets/words.txt")));
 }
 
+TEST_F(Assets, LieInTheFolderOfTheCheckpoint) {
+  for (const std::string name : {"assets/0123456789abcdef_/../../../etc/passwd",
+                                 "assets/0123456789abcdef_x/y", "assets/0123456789abcdef_..\\x"}) {
+    PipelineConfig config = pipeline("");
+    config.mutable_feature_configs(0)->mutable_id_feature()->set_vocab_file(name);
+    find_assets("/folder", &config);
+    EXPECT_EQ(config.feature_configs(0).id_feature().vocab_file(), name) << "no path in the folder";
+  }
+}
+
+TEST_F(Assets, OfFilesWithOddNamesAreFound) {
+  PipelineConfig config = pipeline("");
+  config.mutable_feature_configs(0)->mutable_id_feature()->set_vocab_file(
+      folder_.write("wo\\r\nds.txt", "x\n"));
+  const std::vector<Asset> assets = take_assets(&config);
+  EXPECT_THAT(assets[0].name, testing::EndsWith("_wo_r_ds.txt"));
+  find_assets("/folder", &config);
+  EXPECT_EQ(config.feature_configs(0).id_feature().vocab_file(), "/folder/" + assets[0].name);
+}
+
 }  // namespace
 }  // namespace emblem

@@ -67,12 +67,8 @@ void check_columns(const config::DataConfig& data) {
                [](const std::string& name) -> const std::string& { return name; });
   check_unique(data.input_fields(), "data_config.input_fields",
                [](const config::Field& field) -> const std::string& { return field.input_name(); });
-  const bool csv = may_be_csv(data);
-  EMBLEM_REQUIRE(csv || data.na_strings().empty(),
+  EMBLEM_REQUIRE(may_be_csv(data) || data.na_strings().empty(),
                  "data_config.na_strings is for CsvDataset alone, dataset_type is ",
-                 config::DatasetType_Name(data.dataset_type()), "; remove it");
-  EMBLEM_REQUIRE(csv || !data.has_label_positive(),
-                 "data_config.label_positive is for CsvDataset alone, dataset_type is ",
                  config::DatasetType_Name(data.dataset_type()), "; remove it");
 }
 

@@ -97,6 +97,17 @@ void check_dense_embedding(const FeatureSettings& settings, bool in_sequence) {
                  settings.autodis ? settings.autodis->temperature() : 0, ", expected more than 0");
 }
 
+// How the numbers of a column are written.
+void check_number_form(const FeatureSettings& settings) {
+  EMBLEM_REQUIRE(
+      settings.number_format == config::PLAIN || settings.date_part == config::NO_DATE,
+      "feature \"", settings.name,
+      "\" has number_format and date_part, but a column holds numbers or dates; keep one "
+      "of them");
+  EMBLEM_REQUIRE(!settings.day_first || settings.date_part != config::NO_DATE, "feature \"",
+                 settings.name, "\" has day_first, but no date_part; give one, or remove it");
+}
+
 void check_embedding(const FeatureSettings& settings) {
   const std::string& name = settings.name;
   EMBLEM_REQUIRE(!settings.has_embedding_dim || settings.embedding_dim > 0, "feature \"", name,
@@ -122,6 +133,7 @@ void check_file_name(const std::string& name, const std::string& what) {
 void check_feature(const FeatureSettings& settings, bool in_sequence) {
   check_rows(settings);
   check_boundaries(settings);
+  check_number_form(settings);
   EMBLEM_REQUIRE(settings.type != FeatureType::kRaw || settings.value_dim.value_or(1) > 0,
                  "feature \"", settings.name, "\": value_dim is 0, expected at least 1");
   check_dense_embedding(settings, in_sequence);

@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "config/heads.h"
@@ -68,6 +69,13 @@ void check_settings(const LossConfig& loss, const FeatureLayout& layout, const s
                    ", expected more than 0 and less than 1");
     EMBLEM_REQUIRE(loss.binary_focal_loss().gamma() >= 0, path, ".gamma is ",
                    loss.binary_focal_loss().gamma(), ", expected at least 0");
+  }
+  if (loss.has_l2_loss()) {
+    const float deviation = loss.l2_loss().standard_deviation();
+    EMBLEM_REQUIRE(deviation > 0 && std::isfinite(deviation), path, ".standard_deviation is ",
+                   deviation, ", expected more than 0");
+    EMBLEM_REQUIRE(std::isfinite(loss.l2_loss().mean()), path, ".mean is ", loss.l2_loss().mean(),
+                   ", expected a finite number");
   }
   if (!loss.has_jrc_loss()) return;
   require_range(loss.jrc_loss().alpha(), 0, 1, path + ".alpha");
@@ -208,6 +216,28 @@ void check_domains(const config::PipelineConfig& config) {
                  "pepnet.task_domain_num is 0, expected the number of domains");
 }
 
+// data_config.label_classes names the classes of all labels that have classes.
+void check_label_classes(const std::vector<TowerSpec>& towers,
+                         const config::PipelineConfig& config) {
+  const int64_t named = config.data_config().label_classes_size();
+  if (named == 0) return;
+  EMBLEM_REQUIRE(!config.data_config().has_label_positive(),
+                 "data_config has label_classes and label_positive; keep one of them");
+  bool has_classes = false;
+  for (const TowerSpec& tower : towers) {
+    const HeadKind kind = tower.losses.empty() ? HeadKind::kBinary : kind_of_head(tower.losses[0]);
+    if (kind == HeadKind::kNumber) continue;
+    has_classes = true;
+    const int64_t classes = kind == HeadKind::kBinary ? 2 : tower.num_class;
+    EMBLEM_REQUIRE(named == classes, title(tower, config.model_config()), " has ", classes,
+                   " classes, but data_config.label_classes has ", named,
+                   " values; expected one for each class");
+  }
+  EMBLEM_REQUIRE(has_classes,
+                 "data_config.label_classes is set, but l2_loss learns numbers; remove it, or use "
+                 "softmax_cross_entropy");
+}
+
 }  // namespace
 
 void check_heads(const config::PipelineConfig& config, const FeatureLayout& layout) {
@@ -229,6 +259,7 @@ void check_heads(const config::PipelineConfig& config, const FeatureLayout& layo
     check_losses(tower, layout, owner);
     check_metrics(tower, owner);
   }
+  check_label_classes(towers, config);
   check_domains(config);
 }
 

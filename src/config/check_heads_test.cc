@@ -128,6 +128,12 @@ TEST(CheckHeads, SettingsOfLossesAreInTheirRange) {
             "loss recon_loss is not supported yet; remove it");
 }
 
+TEST(CheckHeads, LabelsOfNumbersHaveAScale) {
+  EXPECT_EQ(model("losses {l2_loss {mean: -3 standard_deviation: 2}} dnn {}"), "fine");
+  EXPECT_EQ(model("losses {l2_loss {standard_deviation: 0}} dnn {}"),
+            "model_config.losses[0].l2_loss.standard_deviation is 0, expected more than 0");
+}
+
 TEST(CheckHeads, MetricsFitTheOutput) {
   EXPECT_EQ(model("losses {l2_loss {}} metrics {auc {}} dnn {}"),
             "model_config: metric auc is for labels 0 and 1; use mean_squared_error, "

@@ -50,12 +50,16 @@ Names unused_by_fg_none(const FeatureSpec& spec) {
   add(!settings.normalizer.empty(), "normalizer");
   add(is_set("default_value"), "default_value");
   add(is_set("separator"), "separator");
+  add(!settings.na_strings.empty(), "na_strings");
+  add(settings.number_format != config::PLAIN, "number_format");
+  add(settings.date_part != config::NO_DATE, "date_part");
   return unused;
 }
 
 void warn_of_fg_none(const FeatureLayout& layout, Names& warnings) {
-  for (const char* setting : {"expression", "hash_bucket_size", "boundaries", "normalizer",
-                              "default_value", "separator"}) {
+  for (const char* setting :
+       {"expression", "hash_bucket_size", "boundaries", "normalizer", "default_value", "separator",
+        "na_strings", "number_format", "date_part"}) {
     Names features;
     for (const FeatureSpec& spec : layout.features) {
       for (const std::string& unused : unused_by_fg_none(spec))
@@ -161,6 +165,9 @@ std::vector<std::string> pipeline_warnings(const config::PipelineConfig& config)
     warnings.push_back(
         "data_config.shuffle has no effect on a stream: rows are trained on in the order in which "
         "they arrive");
+  if (data.holdout_fields_size() > 0 && data.holdout_ratio() == 0)
+    warnings.push_back(
+        "data_config.holdout_fields has no effect: holdout_ratio is 0 and no row is held out");
   if (data.has_fg_encoded())
     warnings.push_back(cat("data_config.fg_encoded is deprecated; write fg_mode: ",
                            config::FgMode_Name(layout.semantics.fg_mode), " instead"));

@@ -45,6 +45,12 @@ class Fields {
   void read(const char* name, std::optional<uint64_t>& value) const {
     if (has(name)) value = reflection().GetUInt64(message_, find(name));
   }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void read(const char* name, Enum& value) const {
+    if (const FieldDescriptor* field = find(name))
+      value = static_cast<Enum>(reflection().GetEnumValue(message_, field));
+  }
   // One text or several.
   void append(const char* name, std::vector<std::string>& values) const {
     const FieldDescriptor* field = find(name);
@@ -175,6 +181,10 @@ void read_values(const Fields& fields, FeatureSettings& settings) {
   fields.read("fg_encoded_default_value", settings.fg_encoded_default_value);
   fields.read("separator", settings.separator);
   fields.read("normalizer", settings.normalizer);
+  fields.append("na_strings", settings.na_strings);
+  fields.read("number_format", settings.number_format);
+  fields.read("date_part", settings.date_part);
+  fields.read("day_first", settings.day_first);
   fields.read("combiner", settings.combiner);
   fields.read("weighted", settings.weighted);
   fields.read("use_mask", settings.use_mask);
@@ -291,9 +301,8 @@ Vocabulary vocabulary_of(const FeatureSettings& settings, bool in_sequence) {
   }
   vocabulary.row_of_others = settings.default_bucketize_value.value_or(1);
   for (const auto& [word, row] : words) {
-    EMBLEM_REQUIRE(row < kMostRows, "feature \"", printable(settings.name), "\": the word \"",
-                   printable(word), "\" of the vocabulary has row ", row, ", expected less than ",
-                   kMostRows);
+    EMBLEM_REQUIRE(row < kMostRows, "feature \"", printable(settings.name),
+                   "\": a word of the vocabulary has row ", row, ", expected less than ", kMostRows);
     vocabulary.rows = std::max(vocabulary.rows, row + 1);
   }
   EMBLEM_REQUIRE(vocabulary.row_of_others < vocabulary.rows || has_default_row, "feature \"",

@@ -53,6 +53,10 @@ struct FeatureSettings {
   std::optional<std::string> fg_encoded_default_value;
   std::string separator = "\x1d";
   std::string normalizer;
+  std::vector<std::string> na_strings;
+  config::NumberFormat number_format = config::PLAIN;
+  config::DatePart date_part = config::NO_DATE;
+  bool day_first = false;
   std::string combiner = "sum";
   bool weighted = false;
   bool use_mask = false;

@@ -162,16 +162,16 @@ TEST(FeatureVocabulary, WordsHaveRows) {
 
 TEST(VocabularyFile, LinesAreAlike) {
   EXPECT_THAT([] { read_vocabulary_file(written("mixed.txt", "a 1\nb\n")); },
-              ThrowsMessage<Error>(HasSubstr("mixed.txt:2: \"b\" has no row")));
+              ThrowsMessage<Error>(HasSubstr("mixed.txt:2: the line has no row")));
   EXPECT_THAT([] { read_vocabulary_file(written("bad.txt", "a x\n")); },
-              ThrowsMessage<Error>(HasSubstr("bad.txt:1: row \"x\" is not a number")));
+              ThrowsMessage<Error>(HasSubstr("bad.txt:1: the row is not a number")));
   EXPECT_THAT([] { read_vocabulary_file(written("empty.txt", "\n")); },
               ThrowsMessage<Error>(HasSubstr("has no words")));
 }
 
 TEST(VocabularyFile, HasEachWordOnce) {
   EXPECT_THAT([] { read_vocabulary_file(written("twice.txt", "a\nb\na\nc\n")); },
-              ThrowsMessage<Error>(HasSubstr("twice.txt:3: the word \"a\" is in the vocabulary")));
+              ThrowsMessage<Error>(HasSubstr("twice.txt:3: the word is in the vocabulary")));
   EXPECT_THAT([] { rows("vocab_list: ['a', 'b', 'a']"); },
               ThrowsMessage<Error>(HasSubstr("vocab_list has \"a\" twice")));
 }

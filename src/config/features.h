@@ -61,6 +61,10 @@ struct LabelSpec {
   std::string name;  // of its column
   LabelKind kind = LabelKind::kBinary;
   int64_t classes = 2;  // kClass: labels are 0 ... classes - 1
+  // Of a model with several: a row without it does not count for the tasks that learn it.
+  bool may_be_missing = false;
+  // kClass: the text of each class (data_config.label_classes); empty: labels are its numbers.
+  std::vector<std::string> values = {};
 };
 
 struct FeatureLayout {

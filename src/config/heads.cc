@@ -57,6 +57,10 @@ HeadSpec head_of(const TowerSpec& tower, const config::PipelineConfig& config,
     head.domains = domains_of(config.model_config());
   }
   head.in_training_only = tower.in_training_only;
+  if (head.kind == HeadKind::kNumber) {
+    head.label_mean = head.losses.front().l2_loss().mean();
+    head.label_deviation = head.losses.front().l2_loss().standard_deviation();
+  }
   head.metrics = tower.metrics;
   head.train_metrics = tower.train_metrics;
   return head;
@@ -112,6 +116,8 @@ std::vector<OutputSpec> outputs_of(const std::vector<HeadSpec>& heads, bool all)
         output.value = each.value;
         output.cols = cols_of(head, each.value);
         output.domain = domain;
+        output.mean = head.label_mean;
+        output.deviation = head.label_deviation;
         outputs.push_back(std::move(output));
       }
     }

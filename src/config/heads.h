@@ -35,6 +35,8 @@ struct HeadSpec {
   int64_t domain = -1;
   // Rocket launching's booster: it has losses, but no metrics and no outputs.
   bool in_training_only = false;
+  // kNumber: the output is label_mean + label_deviation * the logit (l2_loss).
+  float label_mean = 0.0f, label_deviation = 1.0f;
   std::vector<config::LossConfig> losses;  // at least one
   std::vector<config::MetricConfig> metrics;
   std::vector<config::TrainMetricConfig> train_metrics;
@@ -61,6 +63,7 @@ struct OutputSpec {
   Value value = Value::kProbability;
   int64_t cols = 1;
   int64_t domain = 0;  // of the head's logits, those from domain * classes on
+  float mean = 0.0f, deviation = 1.0f;  // kNumber: mean + deviation * the logit
 };
 
 // What is given out unless others are asked for. A model with one head of HeadKind::kBinary has one

@@ -56,6 +56,26 @@ TEST(Heads, OfAModelWithOneTargetReadTheFirstLabelAndWeight) {
   EXPECT_THAT(names(all_outputs(parsed.heads)), ElementsAre("probability", "probs", "logits"));
 }
 
+TEST(Heads, OfSeveralLabelsThoseOfSomeLossesMayBeMissing) {
+  const auto missing = [](const std::string& model) {
+    std::vector<bool> may_be;
+    for (const LabelSpec& label : parse(model).layout.labels)
+      may_be.push_back(label.may_be_missing);
+    return may_be;
+  };
+  const std::string clk = "task_towers { tower_name: 'a' label_name: 'clk' losses { ";
+  const std::string buy = "task_towers { tower_name: 'b' label_name: 'buy' ";
+  EXPECT_THAT(missing("dnn {}"), ElementsAre(false)) << "the only one";
+  EXPECT_THAT(missing("mmoe { " + clk + "l2_loss {} } } " + buy + "} }"), ElementsAre(true, true));
+  EXPECT_THAT(
+      missing("mmoe { " + clk + "jrc_loss { session_name: 's' } } num_class: 2 } " + buy + "} }"),
+      ElementsAre(false, true));
+  EXPECT_THAT(
+      missing("mmoe { " + clk + "l2_loss {} } } " + buy + "task_space_indicator_label: 'clk' } }"),
+      ElementsAre(false, true))
+      << "it says which rows are in a task space";
+}
+
 TEST(Heads, LossesDecideWhatAnOutputIs) {
   const Parsed classes = parse("num_class: 3 losses { softmax_cross_entropy {} } dnn {}");
   EXPECT_EQ(classes.heads[0].kind, HeadKind::kClass);

@@ -1,5 +1,6 @@
 #include "config/labels.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -9,16 +10,23 @@
 namespace emblem {
 namespace {
 
-LabelSpec label_of(const TowerSpec& tower, const std::string& name) {
+// Rows of one session are compared by their labels.
+bool needs_all_labels(const config::LossConfig& loss) { return loss.has_jrc_loss(); }
+
+LabelSpec label_of(const TowerSpec& tower, const std::string& name,
+                   const config::DataConfig& data) {
+  const bool may_be_missing =
+      std::none_of(tower.losses.begin(), tower.losses.end(), needs_all_labels);
+  const std::vector<std::string> values(data.label_classes().begin(), data.label_classes().end());
   switch (tower.losses.empty() ? HeadKind::kBinary : kind_of_head(tower.losses.front())) {
     case HeadKind::kClass:
-      return {name, LabelKind::kClass, tower.num_class};
+      return {name, LabelKind::kClass, tower.num_class, may_be_missing, values};
     case HeadKind::kNumber:
-      return {name, LabelKind::kNumber};
+      return {name, LabelKind::kNumber, 2, may_be_missing};
     case HeadKind::kBinary:
       break;
   }
-  return {name, LabelKind::kBinary};
+  return {name, LabelKind::kBinary, 2, may_be_missing, values};
 }
 
 // A column that several towers read has to fit all of them: two classes are fewer than three, and
@@ -32,7 +40,10 @@ class LabelUses {
  public:
   void add(const LabelSpec& label) {
     const auto [found, is_new] = uses_.emplace(label.name, label);
-    if (!is_new && is_narrower(label, found->second)) found->second = label;
+    if (is_new) return;
+    const bool may_be_missing = label.may_be_missing && found->second.may_be_missing;
+    if (is_narrower(label, found->second)) found->second = label;
+    found->second.may_be_missing = may_be_missing;
   }
   std::vector<LabelSpec> in_order_of(const std::vector<std::string>& fields) const {
     std::vector<LabelSpec> labels;
@@ -40,6 +51,7 @@ class LabelUses {
       const auto found = uses_.find(field);
       if (found != uses_.end()) labels.push_back(found->second);
     }
+    if (labels.size() == 1) labels[0].may_be_missing = false;
     return labels;
   }
 
@@ -56,7 +68,7 @@ std::vector<LabelSpec> labels_of(const config::PipelineConfig& config) {
   if (fields.empty()) fields.push_back("label");
   LabelUses uses;
   for (const TowerSpec& tower : towers_of(model)) {
-    uses.add(label_of(tower, tower.label.empty() ? fields.front() : tower.label));
+    uses.add(label_of(tower, tower.label.empty() ? fields.front() : tower.label, data));
     if (!tower.indicator.empty()) uses.add({tower.indicator, LabelKind::kNumber});
   }
   const std::string domain = domain_field_of(model);

@@ -9,17 +9,7 @@
 
 namespace emblem {
 
-namespace {
-
-constexpr size_t kMostShown = 80;
-
-std::string shown(std::string_view text) {
-  return printable(std::string(text.substr(0, kMostShown))) +
-         (text.size() > kMostShown ? "..." : "");
-}
-
-}  // namespace
-
+// Messages name lines and do not quote them: a server says them to clients, too.
 std::map<std::string, uint64_t> read_vocabulary_file(const std::string& path) {
   EMBLEM_REQUIRE(!std::filesystem::exists(path) || std::filesystem::is_regular_file(path), path,
                  " is not a file; expected a vocabulary with a word in each line");
@@ -38,18 +28,18 @@ std::map<std::string, uint64_t> read_vocabulary_file(const std::string& path) {
     const std::string_view row =
         space == std::string_view::npos ? std::string_view() : trim(text.substr(space));
     if (words.empty()) has_rows = !row.empty();
-    EMBLEM_REQUIRE(row.empty() != has_rows, path, ":", number, ": \"", shown(text), "\" ",
+    EMBLEM_REQUIRE(row.empty() != has_rows, path, ":", number, ": the line ",
                    has_rows ? "has no row" : "has a row",
                    ", unlike the lines before it; write either \"WORD\" or \"WORD ROW\" in all");
     uint64_t value = words.size();
     if (has_rows) {
       const auto [end, error] = std::from_chars(row.data(), row.data() + row.size(), value);
       EMBLEM_REQUIRE(error == std::errc() && end == row.data() + row.size(), path, ":", number,
-                     ": row \"", shown(row), "\" is not a number; expected \"WORD ROW\"");
+                     ": the row is not a number; expected \"WORD ROW\"");
     }
     const std::string_view word = text.substr(0, space);
-    EMBLEM_REQUIRE(words.emplace(word, value).second, path, ":", number, ": the word \"",
-                   shown(word), "\" is in the vocabulary already; remove one of the lines");
+    EMBLEM_REQUIRE(words.emplace(word, value).second, path, ":", number,
+                   ": the word is in the vocabulary already; remove one of the lines");
   }
   EMBLEM_REQUIRE(!words.empty(), path, " has no words; expected one in each line");
   return words;

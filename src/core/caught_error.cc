@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <new>
 
+#include "core/heap_account.h"
 #include "core/log.h"
 
 namespace emblem {
@@ -10,6 +11,10 @@ namespace {
 
 // Made before memory runs out: copying an Error allocates nothing.
 const Error out_of_memory(ErrorCode::kOutOfMemory, "out of memory");
+
+const Error budget_exhausted(ErrorCode::kUnavailable,
+                             "requests hold all the memory that they may hold together; try again "
+                             "later, or start the server with a larger --max-memory");
 
 std::string text_of(const std::filesystem::filesystem_error& error) {
   std::string paths = error.path1().string();
@@ -23,6 +28,8 @@ Error rethrow_as_error() {
     throw;
   } catch (const Error& error) {
     return error;
+  } catch (const HeapAccountExhausted&) {
+    return budget_exhausted;
   } catch (const std::bad_alloc&) {
     return out_of_memory;
   } catch (const std::filesystem::filesystem_error& error) {

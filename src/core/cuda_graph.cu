@@ -1,5 +1,6 @@
 #include "core/cuda_graph.h"
 
+#include "core/allocation_fault.h"
 #include "core/cuda_check.h"
 
 namespace emblem::cuda {
@@ -9,7 +10,8 @@ constexpr int kTries = 20;
 
 CudaGraph::CudaGraph(const Context& context, const std::function<void()>& body) {
   for (int tries = kTries; graph_ == nullptr; --tries) record(context, body, tries == 1);
-  const cudaError_t made = cudaGraphInstantiate(&replay_, graph_, 0);
+  const cudaError_t made = allocation_must_fail() ? cudaErrorMemoryAllocation
+                                                  : cudaGraphInstantiate(&replay_, graph_, 0);
   if (made != cudaSuccess) cudaGraphDestroy(graph_);
   cuda_check(made, "making a graph");
   if (cudaGraphUpload(replay_, context.stream) != cudaSuccess)
@@ -49,6 +51,19 @@ CudaGraph::~CudaGraph() {
 
 void CudaGraph::launch(const Context& context) const {
   cuda_check(cudaGraphLaunch(replay_, context.stream), "launching a graph");
+}
+
+void replay(const Context& context, std::shared_ptr<CudaGraph>& recorded,
+            const std::function<void()>& body) {
+  if (recorded == nullptr) {
+    try {
+      recorded = std::make_shared<CudaGraph>(context, body);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      return body();
+    }
+  }
+  recorded->launch(context);
 }
 
 }  // namespace emblem::cuda

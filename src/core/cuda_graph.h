@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "core/context.h"
 
@@ -30,5 +31,10 @@ class CudaGraph {
   CUgraph_st* graph_ = nullptr;
   CUgraphExec_st* replay_ = nullptr;
 };
+
+// Launches `recorded`, which is made of `body` if it is null. Where there is no memory for it, runs
+// `body` instead and leaves it null.
+void replay(const Context& context, std::shared_ptr<CudaGraph>& recorded,
+            const std::function<void()>& body);
 
 }  // namespace emblem::cuda

@@ -1,9 +1,12 @@
 #include "core/gpu.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <iterator>
 
 #include "core/cuda_check.h"
+#include "core/gpu_monitor.h"
 #include "core/text.h"
 
 namespace emblem::cuda {
@@ -33,8 +36,50 @@ std::string built_for() {
   return list;
 }
 
+cudaDeviceProp gpu_properties() {
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "choosing a GPU");
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, device), "querying the properties of the GPU");
+  return properties;
+}
+
+bool is_for_want_of_memory(cudaError_t status) {
+  return status == cudaErrorMemoryAllocation || status == cudaErrorOperatingSystem ||
+         status == cudaErrorInitializationError || status == cudaErrorUnknown ||
+         status == cudaErrorDevicesUnavailable;
+}
+
+// CUDA cannot start with few addresses, which it reports in many ways.
+void require_addresses(cudaError_t status) {
+  rlimit limit{};
+  if (!is_for_want_of_memory(status) || getrlimit(RLIMIT_AS, &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY)
+    return;
+  cudaGetLastError();
+  refuse(cat("CUDA cannot start (", cudaGetErrorString(status), "): this process is limited to ",
+             format_bytes(static_cast<double>(limit.rlim_cur)),
+             " of addresses (ulimit -v), but CUDA reserves more than the memory of the machine and "
+             "its GPUs; remove the limit with ulimit -v unlimited"));
+}
+
+// A GPU whose memory is in use cannot even be tested.
+void require_free_memory(cudaError_t status) {
+  if (status != cudaErrorMemoryAllocation) return;
+  cudaGetLastError();
+  std::string found = "has no memory left";
+  if (const auto use = gpu_memory_use(gpu_bus_id()))
+    found = cat("has ", format_bytes(static_cast<double>(use->free_bytes)), " of ",
+                format_bytes(static_cast<double>(use->total_bytes)), " of its memory free");
+  throw Error(ErrorCode::kOutOfMemory,
+              cat("--device cuda: the GPU, ", gpu_properties().name, ", ", found,
+                  ": other processes hold the rest (nvidia-smi lists them); end them, choose "
+                  "another GPU with CUDA_VISIBLE_DEVICES, or use --device cpu"));
+}
+
 void require_driver(cudaError_t status) {
   if (status == cudaSuccess) return;
+  require_addresses(status);
   cudaGetLastError();
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -47,14 +92,6 @@ void require_driver(cudaError_t status) {
   if (status == cudaErrorNoDevice)
     refuse("no GPU is visible; check nvidia-smi and CUDA_VISIBLE_DEVICES");
   cuda_check(status, "looking for a GPU");
-}
-
-cudaDeviceProp gpu_properties() {
-  int device = 0;
-  cuda_check(cudaGetDevice(&device), "choosing a GPU");
-  cudaDeviceProp properties{};
-  cuda_check(cudaGetDeviceProperties(&properties, device), "querying the properties of the GPU");
-  return properties;
 }
 
 }  // namespace
@@ -76,6 +113,8 @@ void require_usable_gpu() {
     refuse(cat(found, ", but this program was compiled for ", built_for(),
                "; rebuild it with -DCMAKE_CUDA_ARCHITECTURES=", capability));
   }
+  require_addresses(status);
+  require_free_memory(status);
   cuda_check(status, "testing the GPU");
 }
 

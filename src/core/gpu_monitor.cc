@@ -1,6 +1,7 @@
 #include "core/gpu_monitor.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <chrono>
 
@@ -17,13 +18,22 @@ using NvmlDevice = struct nvmlDevice_st*;
 struct NvmlUtilization {
   unsigned gpu, memory;  // percent
 };
+struct NvmlMemory {
+  unsigned long long total, free, used;
+};
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long bytes;  // all bits set: not known
+  unsigned instance, compute_instance;
+};
 constexpr int kSmClock = 1;
+constexpr unsigned kMostProcesses = 256;
 
 }  // namespace
 
-class GpuMonitor::Library {
+class Nvml {
  public:
-  Library() : handle_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+  Nvml() : handle_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) return;
     init_ = load<int()>("nvmlInit_v2");
     shutdown_ = load<int()>("nvmlShutdown");
@@ -31,19 +41,30 @@ class GpuMonitor::Library {
     utilization_ = load<int(NvmlDevice, NvmlUtilization*)>("nvmlDeviceGetUtilizationRates");
     power_ = load<int(NvmlDevice, unsigned*)>("nvmlDeviceGetPowerUsage");
     clock_ = load<int(NvmlDevice, int, unsigned*)>("nvmlDeviceGetClockInfo");
+    memory_ = load<int(NvmlDevice, NvmlMemory*)>("nvmlDeviceGetMemoryInfo");
+    processes_ =
+        load<int(NvmlDevice, unsigned*, NvmlProcess*)>("nvmlDeviceGetComputeRunningProcesses_v3");
     ready_ = init_ && shutdown_ && find_ && utilization_ && power_ && clock_ && init_() == 0;
   }
-  ~Library() {
+  ~Nvml() {
     if (ready_) shutdown_();
     if (handle_ != nullptr) ::dlclose(handle_);
   }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
 
   // Null when there is no such device, or no NVML.
   NvmlDevice find(const std::string& pci_bus_id) const {
     NvmlDevice device = nullptr;
     return ready_ && find_(pci_bus_id.c_str(), &device) == 0 ? device : nullptr;
+  }
+
+  std::optional<GpuMemoryUse> memory(NvmlDevice device) const {
+    NvmlMemory of{};
+    if (memory_ == nullptr || memory_(device, &of) != 0) return std::nullopt;
+    return GpuMemoryUse{.total_bytes = static_cast<int64_t>(of.total),
+                        .free_bytes = static_cast<int64_t>(of.free),
+                        .other_processes_bytes = others(device)};
   }
 
   void add_sample(NvmlDevice device, GpuUse& sums) const {
@@ -60,6 +81,20 @@ class GpuMonitor::Library {
   }
 
  private:
+  int64_t others(NvmlDevice device) const {
+    NvmlProcess list[kMostProcesses] = {};
+    unsigned count = kMostProcesses;
+    if (processes_ == nullptr || processes_(device, &count, list) != 0) return 0;
+    int64_t bytes = 0;
+    bool has_this = false;
+    for (unsigned i = 0; i < count; ++i) {
+      const bool is_this = list[i].pid == static_cast<unsigned>(::getpid());
+      has_this |= is_this;
+      if (!is_this && list[i].bytes != ~0ull) bytes += static_cast<int64_t>(list[i].bytes);
+    }
+    return has_this ? bytes : 0;
+  }
+
   template <class Function>
   Function* load(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(handle_, name));
@@ -73,10 +108,18 @@ class GpuMonitor::Library {
   int (*utilization_)(NvmlDevice, NvmlUtilization*) = nullptr;
   int (*power_)(NvmlDevice, unsigned*) = nullptr;
   int (*clock_)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*memory_)(NvmlDevice, NvmlMemory*) = nullptr;
+  int (*processes_)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
 };
 
+std::optional<GpuMemoryUse> gpu_memory_use(const std::string& pci_bus_id) {
+  const Nvml nvml;
+  NvmlDevice device = nvml.find(pci_bus_id);
+  return device == nullptr ? std::nullopt : nvml.memory(device);
+}
+
 GpuMonitor::GpuMonitor(const std::string& pci_bus_id)
-    : library_(std::make_unique<Library>()),
+    : library_(std::make_unique<Nvml>()),
       thread_(start_thread("GPU monitor", [this, pci_bus_id] { run(pci_bus_id); })) {}
 
 GpuMonitor::~GpuMonitor() { stop(); }

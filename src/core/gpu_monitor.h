@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,16 @@ struct GpuUse {
   double sm_clock_hz = 0;
 };
 
+// Of all processes, without a use of CUDA by this one.
+struct GpuMemoryUse {
+  int64_t total_bytes = 0, free_bytes = 0;
+  // What processes hold besides this one, which uses the GPU. 0: nothing, or it is not known, as in
+  // a container where processes have other numbers.
+  int64_t other_processes_bytes = 0;
+};
+// Nothing where there is no NVML. `pci_bus_id` is that of cudaDeviceGetPCIBusId.
+std::optional<GpuMemoryUse> gpu_memory_use(const std::string& pci_bus_id);
+
 // Samples from a thread of its own until destroyed.
 class GpuMonitor {
  public:
@@ -32,10 +43,9 @@ class GpuMonitor {
   std::optional<GpuUse> stop();
 
  private:
-  class Library;
   void run(std::string pci_bus_id);
 
-  std::unique_ptr<Library> library_;
+  std::unique_ptr<class Nvml> library_;
   std::atomic<bool> stop_{false};
   GpuUse sums_;  // of the thread until it is joined
   std::thread thread_;

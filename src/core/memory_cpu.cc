@@ -5,7 +5,9 @@
 #include <cstring>
 #include <new>
 
+#include "core/allocation_fault.h"
 #include "core/buffer.h"
+#include "core/heap_account.h"
 
 namespace emblem {
 
@@ -33,11 +35,12 @@ constexpr size_t kHugeFrom = 2 * kHugePage;
 // Large buffers are in huge pages if the system has them: kernels that walk over a batch by
 // columns would otherwise miss the address cache at every row.
 void* allocate_cpu(size_t bytes) {
+  if (allocation_must_fail()) throw std::bad_alloc();
   const size_t alignment = bytes >= kHugeFrom ? kHugePage : kLine;
   const size_t rounded = std::max((bytes + alignment - 1) / alignment * alignment, alignment);
-  void* data = std::aligned_alloc(alignment, rounded);
-  if (data == nullptr) throw std::bad_alloc();
+  void* data = heap::allocate(rounded, alignment);
   if (bytes >= kHugeFrom) madvise(data, rounded, MADV_HUGEPAGE);
+  if (buffers_are_poisoned()) std::memset(data, 0xff, rounded);
   return data;
 }
 
@@ -50,7 +53,7 @@ void* allocate(Device device, size_t bytes) {
 
 void release(Device device, void* data) noexcept {
   dispatch(
-      device, [&] { std::free(data); }, [&] { cuda::release(data); });
+      device, [&] { heap::release(data); }, [&] { cuda::release(data); });
 }
 
 void copy(const Context& context, void* dst, const void* src, size_t bytes) {

@@ -1,7 +1,10 @@
 #include "core/open_files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+
+#include "core/file_descriptor.h"
 
 namespace emblem {
 namespace {
@@ -17,6 +20,15 @@ TEST(OpenFiles, TheLimitIsRaisedToWhatTheSystemAllows) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
   EXPECT_EQ(after.rlim_cur, before.rlim_max);
   setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(OpenFiles, AreCounted) {
+  const size_t before = open_files();
+  EXPECT_GE(before, 3u);
+  const FileDescriptor one(open("/dev/null", O_RDONLY));
+  const FileDescriptor two(open("/dev/null", O_RDONLY));
+  EXPECT_EQ(open_files(), before + 2);
+  EXPECT_GT(open_file_limit(), open_files());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "core/stream.h"
 
+#include "core/allocation_fault.h"
 #include "core/cuda_check.h"
 #include "core/pinned.h"
 
@@ -41,7 +42,9 @@ void Event::make_wait(CUstream_st* stream) const {
 
 static void* allocate_pinned(size_t bytes) {
   void* data = nullptr;
-  cuda_check(cudaMallocHost(&data, bytes), "allocating pinned host memory");
+  const cudaError_t status =
+      allocation_must_fail() ? cudaErrorMemoryAllocation : cudaMallocHost(&data, bytes);
+  cuda_check(status, "allocating pinned host memory");
   return data;
 }
 

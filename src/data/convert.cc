@@ -100,12 +100,14 @@ void tell_of_lists(const std::vector<ColumnSpec>& schema, const WriterOptions& w
 DataSource describe_input(const std::string& path, const InputHints& hints) {
   DataSource source;
   source.input = path;
+  source.storage = hints.storage;
   if (hints.format.empty()) {
-    source = guess_source(path);
+    source = guess_source(path, {}, hints.storage);
   } else {
     source.type = parse_readable_format(hints.format);
-    if (source.type == config::CsvDataset && guess_format(path) == config::CsvDataset)
-      source = guess_source(path);
+    if (source.type == config::CsvDataset &&
+        guess_format(path, hints.storage) == config::CsvDataset)
+      source = guess_source(path, {}, hints.storage);
   }
   if (!hints.delimiter.empty())
     source.delimiter = hints.delimiter == "\\t" ? "\t" : hints.delimiter;

@@ -35,6 +35,7 @@ struct InputHints {
   bool with_header = false;  // csv: true when the first line holds names; false: guessed
   int num_dense = 13, num_sparse = 26;
   int64_t max_bad_rows = 0;
+  Storage storage;  // of addresses
 };
 
 // Throws Error for an unknown format, listing the choices.

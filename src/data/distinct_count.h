@@ -27,6 +27,16 @@ class DistinctCount {
     if (exact()) return static_cast<double>(kept_.size());
     return static_cast<double>(kKept - 1) * 0x1p64 / static_cast<double>(largest_.top());
   }
+  // Estimated share of these values that `other` has, too; 0 where there are none.
+  double share_in(const DistinctCount& other) const {
+    int64_t compared = 0, common = 0;
+    for (const uint64_t hash : kept_) {
+      if (!other.exact() && hash > other.largest_.top()) continue;
+      ++compared;
+      common += other.kept_.contains(hash);
+    }
+    return compared == 0 ? 0 : static_cast<double>(common) / static_cast<double>(compared);
+  }
 
  private:
   static constexpr size_t kKept = 1024;

@@ -3,141 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <set>
 
 #include "core/text.h"
-#include "data/format/csv_field.h"
 #include "data/format/decoder.h"
 #include "emblem/error.h"
-#include "init/lower_case.h"
+#include "init/column_kind.h"
+#include "init/number_choice.h"
 
 namespace emblem {
 namespace {
 
-// Whole numbers with at most this many different values, each ten times on average, are categories.
-constexpr int64_t kFewValues = 32;
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+// Whole numbers with few different values, each often enough to learn it apart from its order, are
+// categories.
+bool has_few_values(const ColumnProfile& column) {
+  const int64_t distinct = column.distinct_count();
+  const int64_t rows_of_each = column.present() / std::max<int64_t>(1, distinct);
+  return (distinct <= 10 && rows_of_each >= 10) || (distinct <= 32 && rows_of_each >= 200);
 }
 
-// All values are numbers, apart from texts that stand for missing ones.
-bool is_all_numbers(const ColumnProfile& column) {
-  return column.present() > 0 && column.numbers >= column.present();
-}
+// Longer lists of words would be hard to read; they get a dynamic table.
+constexpr size_t kMostWords = 300;
 
-// The same, apart from a few mistakes.
-bool is_numeric(const ColumnProfile& column) {
-  return column.present() > 0 && column.numbers * 100 >= column.present() * 99 &&
-         column.other_texts.size() < kOtherTextsListed;
-}
-
-// Numbers, of which some are too large for a float.
-bool has_large_numbers(const ColumnProfile& column) {
-  return column.out_of_range > 0 && column.numbers + column.out_of_range >= column.present();
-}
-
-bool is_integer(const ColumnProfile& column) {
-  return is_numeric(column) && column.integers == column.numbers;
-}
-
-// "id", "user_id", "userId", "UserID", "zip code": numbers under such a name have no order.
-bool is_named_as_id(const std::string& name) {
-  const std::string lower = lower_case(name);
-  for (const std::string_view word : {"id", "uuid", "guid", "zip", "zipcode", "index", "code"}) {
-    if (lower == word) return true;
-    if (!lower.ends_with(word) || word == "index") continue;
-    const char before = lower[lower.size() - word.size() - 1];
-    const char first = name[name.size() - word.size()];
-    if (before == '_' || before == '-' || before == ' ' || before == '.' ||
-        std::isupper(static_cast<unsigned char>(first)) != 0)
-      return true;
-  }
-  return false;
-}
-
-// Whole numbers that only tell things apart: ids and postcodes ("05064").
-bool has_no_order(const ColumnProfile& column) {
-  return is_named_as_id(column.name) || column.leading_zeros > 0;
-}
-
-bool has_one_row_each(const ColumnProfile& column) {
-  return column.present() >= 50 &&
-         static_cast<double>(column.distinct_count()) > 0.9 * static_cast<double>(column.present());
-}
-
-// Hashes and the like: no count or amount is that large. Times in ms, us and ns are.
-bool holds_large_keys(const ColumnProfile& column) {
-  return is_integer(column) && column.max > 0x1p31 && !(column.min > 1e12 && column.max < 3e18);
-}
-
-bool is_date_column(const ColumnProfile& column) {
-  return column.present() > 0 && column.dates * 10 >= column.present() * 9;
-}
-
-// The separator of a column of lists; '\0' when its fields are single values.
-char separator_of(const ColumnProfile& column) {
-  const double fields = static_cast<double>(column.present());
-  const double whole = static_cast<double>(column.distinct_count());
-  for (const ListProfile& list : column.lists) {
-    // Spaces and commas are common within single values, so that these have to show more.
-    const bool is_strong = list.separator == '|' || list.separator == ';';
-    const double parts = static_cast<double>(list.distinct.estimate());
-    if (static_cast<double>(list.fields) < (is_strong ? 0.1 : 0.3) * fields) continue;
-    if (parts < whole * (is_strong ? 1.0 : 0.5) && (is_strong || whole > 20)) return list.separator;
-  }
-  return '\0';
-}
-
-std::string shape_of(const ColumnProfile& column) {
-  if (!column.unusable.empty()) return column.is_list ? "list" : "binary";
-  if (column.present() == 0) return "empty";
-  if (column.is_list) return column.is_vector() ? "vector" : "list";
-  if (!column.is_text_file) return column.integers > 0 ? "key" : "number";
-  if (is_integer(column)) return "integer";
-  if (is_numeric(column)) return "number";
-  return is_date_column(column) ? "date" : separator_of(column) != '\0' ? "list" : "text";
-}
-
-// Whether the values keep differences after log1p that a network can use.
-bool suits_logarithm(const ColumnProfile& column) {
-  const bool skewed =
-      column.moments.skewness() > 2 || column.moments.deviation() > 2 * column.moments.mean();
-  return column.min >= 0 && column.max >= 20 && skewed &&
-         column.log_moments.deviation() > 0.25 * column.log_moments.mean();
-}
-
-// `1 of 198592 values is not a number ("oops"); treated as missing`
-std::string mistakes_warning(const ColumnProfile& column) {
-  std::string texts;
-  int64_t count = 0;
-  for (const auto& [text, times] : column.other_texts) {
-    texts += cat(texts.empty() ? "" : ", ", in_quotes(text));
-    count += times;
-  }
-  const bool too_large = column.out_of_range == count;
-  return cat(
-      count, " of ", column.present(), " values ", count == 1 ? "is " : "are ",
-      too_large ? "too large for a 32-bit float" : (count == 1 ? "not a number" : "not numbers"),
-      " (", texts, "); treated as missing");
-}
-
-ColumnChoice as_number(const ColumnProfile& column, ColumnChoice choice) {
-  choice.use = ColumnUse::kNumber;
-  if (!is_all_numbers(column)) choice.warning = mistakes_warning(column);
-  if (column.is_vector()) choice.value_dim = column.longest_list;
-  if (suits_logarithm(column)) {
-    choice.normalizer = "method=log1p";
-    if (column.numbers < column.rows || (column.is_list && column.missing > 0))
-      choice.default_value = fmt::format("{:.4g}", column.log_moments.mean());
-  } else {
-    const double deviation = column.moments.deviation();
-    choice.normalizer = fmt::format("method=zscore,mean={:.6g},standard_deviation={:.6g}",
-                                    column.moments.mean(), deviation > 0 ? deviation : 1.0);
-  }
-  return choice;
+// All words of the sample, a row each. Of a column of which rows were not read, only few: more of
+// them would be unknown.
+std::vector<std::string> vocabulary_of(const DataProfile& profile, const WordCounts& words) {
+  const size_t most = profile.all_read ? kMostWords : kMostWords / 3;
+  if (!words.is_complete() || words.counts().size() > most) return {};
+  return words.by_frequency();
 }
 
 ColumnChoice as_category(const DataProfile& profile, const ColumnProfile& column,
@@ -149,19 +42,36 @@ ColumnChoice as_category(const DataProfile& profile, const ColumnProfile& column
                          column.out_of_range == 1 ? " values is" : " values are",
                          " too large for a 32-bit float (", in_quotes(column.range_example),
                          "): a category; scale them to use the column as a number");
-  double distinct = static_cast<double>(column.distinct_count());
-  if (column.is_text_file && !is_numeric(column)) {
-    if (const char separator = separator_of(column)) {
-      choice.separator = std::string(1, separator);
-      for (const ListProfile& list : column.lists)
-        if (list.separator == separator) distinct = list.distinct.estimate();
-    }
+  auto distinct = static_cast<double>(column.distinct_count());
+  const bool is_text = column.is_text_file && !is_numeric(column);
+  const ListProfile* const list = is_text ? list_of(column) : nullptr;
+  if (list != nullptr) {
+    choice.separator = std::string(1, list->separator);
+    choice.longest = list->longest;
+    distinct = list->distinct.estimate();
+    choice.vocabulary = vocabulary_of(profile, list->words);
+  } else if (column.is_list || column.is_text_file) {
+    choice.longest = column.longest_list;
+    choice.vocabulary = vocabulary_of(profile, column.words);
   }
   // Columns of many values have more in the rows that were not read.
   const double unread =
       profile.total_rows / static_cast<double>(std::max<int64_t>(1, profile.rows_read));
   if (distinct > 1000) distinct *= std::clamp(unread, 1.0, 10.0);
   choice.distinct = static_cast<int64_t>(distinct);
+  return choice;
+}
+
+ColumnChoice as_date(const ColumnProfile& column, ColumnChoice choice) {
+  const DateProfile& dates = *dates_of(column);
+  choice.use = ColumnUse::kDate;
+  choice.day_first = &dates == &column.day_first;
+  const double days = dates.distinct_days.estimate();
+  if (days > 1) choice.parts.push_back(config::DAYS);
+  if (dates.hours.size() > 2) choice.parts.push_back(config::HOUR);
+  if (days >= 14) choice.parts.push_back(config::WEEKDAY);
+  if (dates.last - dates.first >= 300 && days >= 24) choice.parts.push_back(config::MONTH);
+  choose_date_numbers(column, dates, choice);
   return choice;
 }
 
@@ -183,15 +93,26 @@ std::string reason_to_skip(const ColumnProfile& column) {
   if (!column.is_text_file) return "";
   if (is_integer(column) && column.present() >= 50 && column.ascends && has_one_row_each(column))
     return "row number";
-  const bool text = !is_numeric(column);
-  if (text && column.decimal_commas * 10 >= column.present() * 9)
-    return "decimal commas; write 3.14";
   if (has_one_row_each(column) && has_large_numbers(column)) return "too large for a 32-bit float";
-  if (is_date_column(column)) return "date; derive weekday or age";
+  if (const DateProfile* dates = dates_of(column))
+    return dates->distinct_days.estimate() < 2 && dates->hours.size() < 3 ? "one date" : "";
+  const bool text = !is_numeric(column) && !amount_format_of(column);
   if (has_one_row_each(column) && (text || (is_integer(column) && has_no_order(column))) &&
-      separator_of(column) == '\0')
+      list_of(column) == nullptr)
     return "one value per row";
   return "";
+}
+
+ColumnChoice choose_wished(const DataProfile& profile, const ColumnProfile& column,
+                           const ColumnWishes& wishes, const ColumnChoice& choice) {
+  EMBLEM_REQUIRE(column.unusable.empty(), "--categories, --numbers: column ",
+                 in_quotes(column.name), " cannot be used: ", column.unusable);
+  if (contains(wishes.categories, column.name)) return as_category(profile, column, choice);
+  EMBLEM_REQUIRE(is_numeric(column) || amount_format_of(column) || column.is_vector(),
+                 "--numbers: column ", in_quotes(column.name),
+                 " is not numeric: ", column.present() - column.numbers, " of ", column.rows,
+                 " sampled rows hold other text");
+  return as_number(column, choice);
 }
 
 ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& column,
@@ -202,25 +123,16 @@ ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& colu
   if (contains(wishes.skipped, column.name)) return skip(choice, "--skip");
   const bool has_braces = column.name.find_first_of("{}") != std::string::npos;
   if (has_braces) return skip(choice, "braces in the name; rename it");
-  const bool is_wished =
-      contains(wishes.categories, column.name) || contains(wishes.numbers, column.name);
-  EMBLEM_REQUIRE(!is_wished || column.unusable.empty(), "--categories, --numbers: column ",
-                 in_quotes(column.name), " cannot be used: ", column.unusable);
-  if (contains(wishes.categories, column.name)) return as_category(profile, column, choice);
-  if (contains(wishes.numbers, column.name)) {
-    EMBLEM_REQUIRE(is_numeric(column), "--numbers: column ", in_quotes(column.name),
-                   " is not numeric: ", column.present() - column.numbers, " of ", column.rows,
-                   " sampled rows hold other text");
-    return as_number(column, choice);
-  }
+  if (wishes.names(column.name)) return choose_wished(profile, column, wishes, choice);
   if (const std::string why = reason_to_skip(column); !why.empty()) return skip(choice, why);
   if (column.is_list)
     return column.is_vector() ? as_number(column, choice) : as_category(profile, column, choice);
   if (!column.is_text_file)
     return column.integers > 0 ? as_category(profile, column, choice) : as_number(column, choice);
+  if (dates_of(column) != nullptr) return as_date(column, choice);
+  if (amount_format_of(column)) return as_number(column, choice);
   if (!is_numeric(column)) return as_category(profile, column, choice);
-  const bool few = is_integer(column) && choice.distinct <= kFewValues &&
-                   column.present() >= 10 * choice.distinct;
+  const bool few = is_integer(column) && has_few_values(column);
   const bool keys = is_integer(column) && (has_no_order(column) || holds_large_keys(column));
   return few || keys ? as_category(profile, column, choice) : as_number(column, choice);
 }
@@ -234,9 +146,7 @@ void mark_copies_of_label(const DataProfile& profile, const ColumnWishes& wishes
     const bool used =
         choices[i].use == ColumnUse::kCategory || choices[i].use == ColumnUse::kNumber;
     if (!used || !contains(profile.tell_label, column.name)) continue;
-    const bool forced =
-        contains(wishes.categories, column.name) || contains(wishes.numbers, column.name);
-    if (column.values.size() <= label->values.size() && !forced) {
+    if (column.values.size() <= label->values.size() && !wishes.names(column.name)) {
       choices[i] = skip(choices[i], "equals the label");
       choices[i].warning = "equals the label: skipped (--categories keeps it)";
     } else {
@@ -247,82 +157,68 @@ void mark_copies_of_label(const DataProfile& profile, const ColumnWishes& wishes
   }
 }
 
-// In categories, texts like "NA" are values unless na_strings lists them.
+// In categories, texts like "NA" are values.
 void count_as_training_does(const DataProfile& profile, std::vector<ColumnChoice>& choices) {
-  const std::vector<std::string> na_strings = na_strings_for(profile, choices);
   for (size_t i = 0; i < choices.size(); ++i) {
     const ColumnProfile& column = profile.columns[i];
     ColumnChoice& choice = choices[i];
+    if (choice.use == ColumnUse::kNumber || choice.use == ColumnUse::kDate) continue;
     auto missing = static_cast<double>(column.rows - column.present());
     if (choice.use == ColumnUse::kCategory && column.is_text_file) {
       for (const auto& [text, count] : column.absent) {
-        if (contains(na_strings, text)) continue;
         missing -= static_cast<double>(count);
         ++choice.absent_values;
       }
-      for (const std::string& text : na_strings) {
-        const auto found = column.values.find(text);
-        if (found != column.values.end() && !column.absent.contains(text))
-          missing += static_cast<double>(found->second);
-      }
     }
-    if (choice.use == ColumnUse::kNumber && column.is_text_file)
-      missing = static_cast<double>(column.rows - column.numbers);
     choice.distinct += choice.absent_values;
     if (column.rows > 0) choice.missing_share = missing / static_cast<double>(column.rows);
   }
 }
 
-std::vector<std::string> names_of(const DataProfile& profile) {
-  std::vector<std::string> names;
-  for (const ColumnProfile& column : profile.columns) names.push_back(column.name);
-  return names;
+// The values of a list of categories.
+const DistinctCount& values_of_list(const ColumnProfile& column) {
+  const ListProfile* list = column.is_list ? nullptr : list_of(column);
+  return list == nullptr ? column.distinct : list->distinct;
 }
 
-// Quoted, about a line of them.
-std::string name_list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    if (text.size() > 100) return text + ", ...";
-    text += cat(text.empty() ? "" : ", ", in_quotes(name));
+bool holds_lists(const ColumnProfile& column, const ColumnChoice& choice) {
+  return choice.use == ColumnUse::kCategory && (column.is_list || !choice.separator.empty());
+}
+
+// Both read one table: with the words of both, or dynamic.
+void share_words(ColumnChoice& list, ColumnChoice& target) {
+  if (list.vocabulary.empty() || target.vocabulary.empty()) {
+    list.vocabulary.clear();
+    target.vocabulary.clear();
+  } else {
+    for (const std::string& word : list.vocabulary)
+      if (!contains(target.vocabulary, word)) target.vocabulary.push_back(word);
+    list.vocabulary = target.vocabulary;
   }
-  return text;
+  list.distinct = target.distinct = std::max(list.distinct, target.distinct);
 }
 
-std::string no_such_column(const DataProfile& profile, const std::string& name) {
-  const std::vector<std::string> names = names_of(profile);
-  const std::string problem = cat(profile.source.input, " has no column ", in_quotes(name));
-  const bool is_number =
-      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (is_number && profile.source.with_header)
-    return cat(problem,
-               "; numbers are for files without a header, but its first line is read as one: give "
-               "the name, one of ",
-               name_list(names), " (or --no-header if that line is a row)");
-  if (const auto near = nearest_name(name, names))
-    return cat(problem, "; did you mean ", in_quotes(*near), "?");
-  const bool is_numbered = names[0] == "column1" && !profile.source.with_header;
-  return is_numbered ? cat(problem, "; it has no header, and its columns are called column1 to ",
-                           names.back(),
-                           " (--header if its first line has the names; --names gives other names)")
-                     : problem;
-}
-
-void check_wishes(const DataProfile& profile, const ColumnWishes& wishes) {
-  const std::vector<std::string> names = names_of(profile);
-  std::set<std::string> seen;
-  const auto check = [&](const char* option, const std::string& name) {
-    if (name.empty()) return;
-    if (!contains(names, name))
-      throw Error(ErrorCode::kInvalidArgument, cat(option, ": ", no_such_column(profile, name)));
-    EMBLEM_REQUIRE(seen.insert(name).second, option, ": column ", in_quotes(name),
-                   " is named by another option, or twice; name it once");
-  };
-  check("--label", wishes.label);
-  check("--weight", wishes.weight);
-  for (const std::string& name : wishes.categories) check("--categories", name);
-  for (const std::string& name : wishes.numbers) check("--numbers", name);
-  for (const std::string& name : wishes.skipped) check("--skip", name);
+// A list of values that another column has one of is a history of what that column names: its
+// elements are weighed by how they fit the value of the row.
+void find_sequences(const DataProfile& profile, std::vector<ColumnChoice>& choices) {
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (!holds_lists(profile.columns[i], choices[i]) || choices[i].longest < 2) continue;
+    const DistinctCount& values = values_of_list(profile.columns[i]);
+    double best = 0.5;
+    for (size_t j = 0; j < choices.size(); ++j) {
+      const bool is_single =
+          choices[j].use == ColumnUse::kCategory && !holds_lists(profile.columns[j], choices[j]);
+      if (!is_single || profile.columns[j].distinct_count() < 5) continue;
+      const double share = values.share_in(profile.columns[j].distinct);
+      if (share < best) continue;
+      best = share;
+      choices[i].target = profile.columns[j].name;
+    }
+    if (choices[i].target.empty()) continue;
+    choices[i].use = ColumnUse::kSequence;
+    for (size_t j = 0; j < choices.size(); ++j)
+      if (profile.columns[j].name == choices[i].target) share_words(choices[i], choices[j]);
+  }
 }
 
 }  // namespace
@@ -343,24 +239,8 @@ std::vector<ColumnChoice> choose_columns(const DataProfile& profile, const Colum
   }
   mark_copies_of_label(profile, wishes, choices);
   count_as_training_does(profile, choices);
+  find_sequences(profile, choices);
   return choices;
-}
-
-std::vector<std::string> na_strings_for(const DataProfile& profile,
-                                        const std::vector<ColumnChoice>& choices) {
-  std::set<std::string> unknown;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    if (choices[i].use != ColumnUse::kNumber && choices[i].use != ColumnUse::kWeight) continue;
-    for (const auto& [text, count] : profile.columns[i].absent)
-      if (!text.empty() && !is_default_absent_text(text)) unknown.insert(text);
-    if (choices[i].use == ColumnUse::kNumber)
-      for (const auto& [text, count] : profile.columns[i].other_texts) unknown.insert(text);
-  }
-  std::vector<std::string> texts;
-  if (unknown.empty()) return texts;
-  for (const std::string_view text : MissingTexts::defaults()) texts.emplace_back(text);
-  texts.insert(texts.end(), unknown.begin(), unknown.end());
-  return texts;
 }
 
 }  // namespace emblem

@@ -9,10 +9,12 @@
 namespace emblem {
 namespace {
 
-using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 using testing::ThrowsMessage;
+using testing::UnorderedElementsAre;
 
 // A profile of one column with `rows` values.
 DataProfile data_of(const std::string& name, int rows,
@@ -21,6 +23,7 @@ DataProfile data_of(const std::string& name, int rows,
   data.source.input = "a.csv";
   data.rows_read = rows;
   data.total_rows = rows;
+  data.all_read = true;
   ColumnProfile& column = data.columns.emplace_back();
   column.name = name;
   for (int i = 0; i < rows; ++i) column.add_text(value(i));
@@ -40,7 +43,6 @@ TEST(ColumnChoice, NumbersAreNormalized) {
   EXPECT_EQ(height.use, ColumnUse::kNumber);
   EXPECT_EQ(height.found, "number");
   EXPECT_EQ(height.normalizer, "method=zscore,mean=50,standard_deviation=28.8661");
-  EXPECT_EQ(height.default_value, "");
   const ColumnChoice age = choice_of("age", 1000, [](int i) { return one_of(i, 80); });
   EXPECT_EQ(age.use, ColumnUse::kNumber);
   EXPECT_EQ(age.found, "integer");
@@ -52,8 +54,7 @@ TEST(ColumnChoice, SkewedAmountsAreTakenAsLogarithms) {
   };
   const ColumnChoice choice = choice_of("gain", 1000, amount);
   EXPECT_EQ(choice.use, ColumnUse::kNumber);
-  EXPECT_EQ(choice.normalizer, "method=log1p");
-  EXPECT_NE(choice.default_value, "") << "missing values are like the mean";
+  EXPECT_THAT(choice.normalizer, HasSubstr("method=log1p,mean="));
 }
 
 TEST(ColumnChoice, FewWholeNumbersAndTextAreCategories) {
@@ -67,6 +68,18 @@ TEST(ColumnChoice, FewWholeNumbersAndTextAreCategories) {
   EXPECT_EQ(city.distinct, 90);
 }
 
+TEST(ColumnChoice, WordsThatAreSeenWholeHaveARowEach) {
+  const ColumnChoice device =
+      choice_of("device", 1000, [](int i) { return i % 3 == 0 ? "web" : "desktop"; });
+  EXPECT_THAT(device.vocabulary, ElementsAre("desktop", "web"));
+  const ColumnChoice padded = choice_of("p", 1000, [](int i) { return i % 3 == 0 ? " a" : "b"; });
+  EXPECT_THAT(padded.vocabulary, ElementsAre("b", " a")) << "as they are in the file";
+  EXPECT_THAT(choice_of("n", 1000, [](int i) { return i % 4 ? "c" : "NA"; }).vocabulary,
+              ElementsAre("c", "NA"));
+  const ColumnChoice many = choice_of("item", 3000, [](int i) { return "i" + one_of(i, 900); });
+  EXPECT_THAT(many.vocabulary, IsEmpty()) << "a dynamic table";
+}
+
 TEST(ColumnChoice, IdsAreCategoriesByNameOrSize) {
   const auto ids = [](int i) { return one_of(i, 300); };
   for (const char* name : {"user_id", "userId", "UserID", "ID", "zip", "zip code", "item-id"})
@@ -77,7 +90,7 @@ TEST(ColumnChoice, IdsAreCategoriesByNameOrSize) {
   EXPECT_EQ(choice_of("x", 1000, [&](int i) { return "9" + hashes(i); }).use, ColumnUse::kCategory);
 }
 
-TEST(ColumnChoice, RowsNumbersConstantsAndDatesAreSkipped) {
+TEST(ColumnChoice, RowNumbersAndConstantsAreSkipped) {
   const auto why = [](const char* name, const std::function<std::string(int)>& value) {
     const ColumnChoice choice = choice_of(name, 500, value);
     EXPECT_EQ(choice.use, ColumnUse::kSkipped) << name;
@@ -89,10 +102,6 @@ TEST(ColumnChoice, RowsNumbersConstantsAndDatesAreSkipped) {
   EXPECT_EQ(why("name", [](int i) { return "person" + std::to_string(i); }), "one value per row");
   EXPECT_EQ(why("year", [](int) { return "2024"; }), "constant");
   EXPECT_EQ(why("note", [](int) { return ""; }), "no values");
-  EXPECT_EQ(why("day", [](int i) { return "2024-05-" + std::to_string(i % 28 + 1); }),
-            "date; derive weekday or age");
-  EXPECT_EQ(why("sum", [](int i) { return std::to_string(i) + ",5"; }),
-            "decimal commas; write 3.14");
   EXPECT_EQ(choice_of("flag", 500, [](int i) { return i % 2 ? "" : "x"; }).use,
             ColumnUse::kCategory)
       << "a value or none is not constant";
@@ -112,28 +121,93 @@ TEST(ColumnChoice, ListsHaveASeparator) {
   EXPECT_EQ(choice_of("city", 1000, names).separator, "") << "few different texts are categories";
 }
 
-TEST(ColumnChoice, UnknownTextsForMissingNumbersNeedNaStrings) {
-  const DataProfile known = data_of("a", 100, [](int i) { return i % 9 ? one_of(i, 97) : "NA"; });
-  EXPECT_THAT(na_strings_for(known, choose_columns(known, {})), IsEmpty());
-  const DataProfile other = data_of("a", 100, [](int i) { return i % 9 ? one_of(i, 97) : " ?"; });
-  const std::vector<ColumnChoice> choices = choose_columns(other, {});
-  EXPECT_EQ(choices[0].use, ColumnUse::kNumber);
-  EXPECT_THAT(na_strings_for(other, choices), Contains("?"));
-  EXPECT_THAT(na_strings_for(other, choices), Contains("NA")) << "the list replaces the default";
-  const DataProfile text = data_of("a", 100, [](int i) { return i % 9 ? "x" : "?"; });
-  EXPECT_THAT(na_strings_for(text, choose_columns(text, {})), IsEmpty()) << "a category";
+TEST(ColumnChoice, DatesBecomeParts) {
+  const ColumnChoice day = choice_of("day", 500, [](int i) {
+    return "2024-" + std::to_string(i % 12 + 1) + "-" + std::to_string(i % 28 + 1);
+  });
+  EXPECT_EQ(day.use, ColumnUse::kDate);
+  EXPECT_EQ(day.found, "date");
+  EXPECT_THAT(day.parts, ElementsAre(config::DAYS, config::WEEKDAY, config::MONTH));
+  const ColumnChoice time = choice_of("at", 500, [](int i) {
+    return std::to_string(i % 28 + 1) + "/5/2024 " + std::to_string(i % 24) + ":00";
+  });
+  EXPECT_THAT(time.parts, ElementsAre(config::DAYS, config::HOUR, config::WEEKDAY));
+  EXPECT_TRUE(time.day_first);
+  const auto seconds = [](int i) { return std::to_string(1714557600 + i * 7919 % 500 * 5000); };
+  EXPECT_EQ(choice_of("timestamp", 500, seconds).use, ColumnUse::kDate);
+  EXPECT_EQ(choice_of("amount", 500, seconds).use, ColumnUse::kNumber);
+  EXPECT_EQ(choice_of("when", 500, [](int) { return "2024-05-01"; }).why, "constant");
+}
+
+TEST(ColumnChoice, AmountsAreNumbersAndNotLists) {
+  const ColumnChoice price = choice_of("price", 1000, [](int i) {
+    return "$" + std::to_string(1 + i % 9) + "," + std::to_string(100 + i % 77);
+  });
+  EXPECT_EQ(price.use, ColumnUse::kNumber);
+  EXPECT_EQ(price.found, "amount");
+  EXPECT_EQ(price.number_format, config::COMMA_GROUPS);
+  EXPECT_EQ(price.separator, "");
+  const ColumnChoice sum =
+      choice_of("sum", 500, [](int i) { return std::to_string(i * 7919 % 500) + ",5"; });
+  EXPECT_EQ(sum.use, ColumnUse::kNumber);
+  EXPECT_EQ(sum.number_format, config::POINT_GROUPS);
+}
+
+TEST(ColumnChoice, SentinelsAreMissingValues) {
+  const ColumnChoice income = choice_of("income", 5000, [](int i) {
+    return i % 50 == 0 ? "-999999999" : std::to_string(20000 + i * 7919 % 3001);
+  });
+  EXPECT_EQ(income.use, ColumnUse::kNumber);
+  EXPECT_THAT(income.na_strings, ElementsAre("-999999999"));
+  EXPECT_THAT(income.warning, HasSubstr("-999999999, far from all other values, in 2 % of the"));
+  EXPECT_NEAR(income.missing_share, 0.02, 1e-9);
+  EXPECT_THAT(income.normalizer, StartsWith("method=zscore,mean=21"));
+  const ColumnChoice age = choice_of("age", 5000, [](int i) {
+    return i % 100 == 0 ? "999" : i % 100 == 1 ? "-999" : std::to_string(18 + i * 7919 % 70);
+  });
+  EXPECT_THAT(age.na_strings, UnorderedElementsAre("999", "-999"));
+  const auto plain = [](int i) { return std::to_string(i * 7919 % 1000); };
+  EXPECT_THAT(choice_of("n", 5000, plain).na_strings, IsEmpty());
+  const auto tail = [](int i) { return i % 500 == 0 ? std::to_string(1000 * i) : one_of(i, 97); };
+  EXPECT_THAT(choice_of("n", 5000, tail).na_strings, IsEmpty()) << "outliers are not repeated";
+  EXPECT_THAT(choice_of("n", 5000, tail).normalizer, HasSubstr("limit=8"));
+}
+
+TEST(ColumnChoice, TextsForMissingNumbersAreThoseOfTheirColumn) {
+  const auto texts = [](const char* text) {
+    return choice_of("a", 100, [=](int i) { return i % 9 ? one_of(i, 97) : text; });
+  };
+  EXPECT_THAT(texts("NA").na_strings, IsEmpty()) << "the loader knows it";
+  EXPECT_EQ(texts(" ?").use, ColumnUse::kNumber);
+  EXPECT_THAT(texts(" ?").na_strings, ElementsAre("?"));
+  EXPECT_THAT(choice_of("a", 100, [](int i) { return i % 9 ? "x" : "?"; }).na_strings, IsEmpty());
+}
+
+TEST(ColumnChoice, ListsOfWhatAnotherColumnHasAreItsHistory) {
+  DataProfile data = data_of("clicked", 1000,
+                             [](int i) { return "i" + one_of(i, 40) + "|i" + one_of(i + 1, 50); });
+  data.columns.push_back(
+      data_of("item", 1000, [](int i) { return "i" + one_of(i, 50); }).columns[0]);
+  data.columns.push_back(
+      data_of("city", 1000, [](int i) { return "c" + one_of(i, 9); }).columns[0]);
+  const std::vector<ColumnChoice> choices = choose_columns(data, {});
+  EXPECT_EQ(choices[0].use, ColumnUse::kSequence);
+  EXPECT_EQ(choices[0].target, "item");
+  EXPECT_EQ(choices[0].longest, 2);
+  EXPECT_EQ(choices[0].vocabulary, choices[1].vocabulary) << "one table";
+  EXPECT_EQ(choices[2].use, ColumnUse::kCategory);
+  data.columns.erase(data.columns.begin() + 1);
+  EXPECT_EQ(choose_columns(data, {})[0].use, ColumnUse::kCategory) << "nothing to compare with";
 }
 
 TEST(ColumnChoice, AFewMistakesAmongNumbersAreMissingValues) {
-  const DataProfile data =
-      data_of("age", 1000, [](int i) { return i == 500 ? "oops" : one_of(i, 80); });
-  const std::vector<ColumnChoice> choices = choose_columns(data, {});
-  EXPECT_EQ(choices[0].use, ColumnUse::kNumber);
-  EXPECT_EQ(choices[0].found, "integer");
-  EXPECT_EQ(choices[0].warning, "1 of 1000 values is not a number (\"oops\"); treated as missing");
-  EXPECT_DOUBLE_EQ(choices[0].missing_share, 0.001);
-  EXPECT_THAT(na_strings_for(data, choices), Contains("oops"));
-  EXPECT_THAT(na_strings_for(data, choices), Contains("NA"));
+  const ColumnChoice age =
+      choice_of("age", 1000, [](int i) { return i == 500 ? "oops" : one_of(i, 80); });
+  EXPECT_EQ(age.use, ColumnUse::kNumber);
+  EXPECT_EQ(age.found, "integer");
+  EXPECT_EQ(age.warning, "1 of 1000 values is not a number (\"oops\"); treated as missing");
+  EXPECT_DOUBLE_EQ(age.missing_share, 0.001);
+  EXPECT_THAT(age.na_strings, ElementsAre("oops"));
   const auto with_texts = [](int every, int texts) {
     return choice_of("age", 1000, [=](int i) {
       return i % every == 0 ? "t" + std::to_string(i / every % texts) : one_of(i, 80) + ".5";
@@ -142,12 +216,10 @@ TEST(ColumnChoice, AFewMistakesAmongNumbersAreMissingValues) {
   EXPECT_EQ(with_texts(100, 5).use, ColumnUse::kNumber) << "1 %, five texts";
   EXPECT_EQ(with_texts(100, 6).use, ColumnUse::kCategory) << "1 %, six texts";
   EXPECT_EQ(with_texts(50, 1).use, ColumnUse::kCategory) << "2 %";
-  const DataProfile ids =
-      data_of("user_id", 1000, [](int i) { return i == 500 ? "guest" : one_of(i, 80); });
-  const std::vector<ColumnChoice> id_choices = choose_columns(ids, {});
-  EXPECT_EQ(id_choices[0].use, ColumnUse::kCategory) << "the text is a value";
-  EXPECT_EQ(id_choices[0].found, "text");
-  EXPECT_THAT(na_strings_for(ids, id_choices), IsEmpty());
+  const ColumnChoice id =
+      choice_of("user_id", 1000, [](int i) { return i == 500 ? "guest" : one_of(i, 80); });
+  EXPECT_EQ(id.use, ColumnUse::kCategory) << "the text is a value";
+  EXPECT_EQ(id.found, "text");
 }
 
 TEST(ColumnChoice, NumbersThatAFloatCannotHoldAreNamed) {
@@ -177,12 +249,8 @@ TEST(ColumnChoice, TextsForMissingValuesAreValuesOfCategories) {
   DataProfile both = alone;
   both.columns.push_back(
       data_of("age", 1000, [](int i) { return i % 9 ? one_of(i, 97) : "?"; }).columns[0]);
-  EXPECT_DOUBLE_EQ(choose_columns(both, {})[0].missing_share, 0.5)
-      << "na_strings apply to all columns";
-  DataProfile mistaken = alone;
-  mistaken.columns.push_back(
-      data_of("age", 1000, [](int i) { return i == 7 ? "c0" : one_of(i, 97); }).columns[0]);
-  EXPECT_GT(choose_columns(mistaken, {})[0].missing_share, 0.5) << "c0 is missing in city, too";
+  EXPECT_DOUBLE_EQ(choose_columns(both, {})[0].missing_share, 0.25)
+      << "missing texts of a number are values of others";
 }
 
 TEST(ColumnChoice, WishesDecideAndAreChecked) {
@@ -204,6 +272,8 @@ TEST(ColumnChoice, WishesDecideAndAreChecked) {
   EXPECT_THAT([&] { choose_columns(named, {.label = "1"}); },
               ThrowsMessage<Error>(HasSubstr(
                   "--label: a.csv has no column \"1\"; numbers are for files without a header")));
+  EXPECT_EQ(problem({.label = "nosuch"}),
+            "--label: a.csv has no column \"nosuch\"; its columns are \"age\"");
   EXPECT_THAT(problem({.label = "age", .skipped = {"age"}}), HasSubstr("name it once"));
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 #include "data/format/csv_field.h"
+#include "data/format/number_form.h"
 #include "data/format/text_scan.h"
 #include "init/lower_case.h"
 
@@ -14,27 +15,6 @@ namespace emblem {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// Takes a run of digits off the front of `text` and returns their number.
-size_t take_digits(std::string_view& text) {
-  size_t count = 0;
-  while (count < text.size() && is_digit(text[count])) ++count;
-  text.remove_prefix(count);
-  return count;
-}
-
-// "3,14", "-0,5", "1.234,56"
-bool is_decimal_comma(std::string_view text) {
-  const size_t comma = text.find(',');
-  if (comma == std::string_view::npos || text.find(',', comma + 1) != std::string_view::npos)
-    return false;
-  std::string_view fraction = text.substr(comma + 1);
-  std::string_view whole = text.substr(0, comma);
-  if (!whole.empty() && (whole[0] == '-' || whole[0] == '+')) whole.remove_prefix(1);
-  const bool digits =
-      std::all_of(whole.begin(), whole.end(), [](char c) { return is_digit(c) || c == '.'; });
-  return !whole.empty() && digits && take_digits(fraction) > 0 && fraction.empty();
-}
 
 // "1e39": a decimal number, but too large for a float.
 bool is_out_of_range(std::string_view text) {
@@ -49,16 +29,48 @@ bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && std::all_of(text.begin(), text.end(), is_digit);
 }
 
+// False when it is none.
+bool add_amount(std::string_view text, config::NumberFormat format, AmountProfile& amounts) {
+  float value = 0;
+  if (!parse_amount(text, format, value)) return false;
+  ++amounts.count;
+  amounts.numbers.add(value);
+  return true;
+}
+
+bool add_date(std::string_view text, DateOrder order, DateProfile& dates) {
+  const std::optional<DateTime> date = parse_date(text, order);
+  if (date) dates.add(*date);
+  return date.has_value();
+}
+
+// Whether a whole number may be a date: 20240501, or a time since 1970 from 1985 to 2050.
+bool may_be_date(int64_t value) {
+  if (value >= 1900'01'01 && value <= 2100'12'31)
+    return value % 100 >= 1 && value % 100 <= 31 && value / 100 % 100 >= 1 &&
+           value / 100 % 100 <= 12;
+  const double seconds = value < 100'000'000'000           ? 1.0
+                         : value < 100'000'000'000'000     ? 1e3
+                         : value < 100'000'000'000'000'000 ? 1e6
+                                                           : 1e9;
+  const double since_1970 = static_cast<double>(value) / seconds;
+  return since_1970 > 4.7e8 && since_1970 < 2.5e9;
+}
+
 void add_to_list(std::string_view text, ListProfile& list) {
   if (text.find(list.separator) != std::string_view::npos) ++list.fields;
+  int64_t length = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find(list.separator), text.size());
     if (end > 0) {
-      ++list.values;
+      ++length;
       list.distinct.add(hash_string(text.substr(0, end)));
+      list.words.add(text.substr(0, end));
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
+  list.values += length;
+  list.longest = std::max(list.longest, length);
 }
 
 }  // namespace
@@ -97,22 +109,6 @@ bool is_absent_text(std::string_view text) {
   return std::find(std::begin(kTexts), std::end(kTexts), lower) != std::end(kTexts);
 }
 
-bool is_date(std::string_view text) {
-  const size_t first = take_digits(text);
-  if (first == 0 || first > 4 || text.empty()) return false;
-  const char separator = text[0];
-  if (separator != '-' && separator != '/' && separator != '.') return false;
-  text.remove_prefix(1);
-  const size_t second = take_digits(text);
-  if (second == 0 || second > 2 || text.empty() || text[0] != separator) return false;
-  text.remove_prefix(1);
-  const size_t third = take_digits(text);
-  const bool year_first = first == 4 && third >= 1 && third <= 2;
-  const bool year_last = first <= 2 && (third == 2 || third == 4);
-  if (!year_first && !year_last) return false;
-  return text.empty() || text[0] == ' ' || text[0] == 'T';
-}
-
 void ColumnProfile::add_text(std::string_view field) {
   ++rows;
   if (field.empty()) {
@@ -120,6 +116,7 @@ void ColumnProfile::add_text(std::string_view field) {
     return;
   }
   const std::string_view text = without_spaces(field);
+  words.add(field);
   list_value(text);
   float number = 0;
   const bool is_number = parse_float(text, number);
@@ -131,17 +128,24 @@ void ColumnProfile::add_text(std::string_view field) {
   padded += text.size() != field.size();
   int64_t integer = 0;
   if (is_number) {
-    add_to_numbers(number);
+    double exact = number;
+    if (!parse_double(text, exact) || !std::isfinite(exact)) exact = number;
+    add_to_numbers(exact);
     const bool whole = parse_integer(text, integer);
     integers += whole;
-    decimal_integers += whole && text.find('.') != std::string_view::npos;
+    const bool has_point = text.find('.') != std::string_view::npos;
+    with_point += has_point;
+    decimal_integers += whole && has_point;
+    if (whole && may_be_date(integer)) date_numbers.add(date_of_number(integer));
     leading_zeros += whole && has_leading_zero(text);
     if (whole) note_order(integer);
     return;
   }
-  note_other_text(text);
-  dates += is_date(text);
-  decimal_commas += is_decimal_comma(text);
+  const bool is_date = add_date(text, DateOrder::kMonthFirst, month_first) |
+                       add_date(text, DateOrder::kDayFirst, day_first);
+  const bool is_amount = add_amount(text, config::COMMA_GROUPS, comma_groups) |
+                         add_amount(text, config::POINT_GROUPS, point_groups);
+  if (!is_date && !is_amount) note_other_text(text);
   for (ListProfile& list : lists) add_to_list(text, list);
 }
 
@@ -160,7 +164,8 @@ void ColumnProfile::add_key(int64_t key) {
   ++integers;
   add_to_numbers(static_cast<double>(key));
   note_order(key);
-  distinct.add(hash_of_integer(key));
+  // As the text of a column of single values, which it is compared with.
+  distinct.add(is_list ? hash_string(std::to_string(key)) : hash_of_integer(key));
 }
 
 void ColumnProfile::add_missing() {
@@ -171,6 +176,7 @@ void ColumnProfile::add_missing() {
 void ColumnProfile::add_list_text(std::string_view text) {
   ++rows;
   distinct.add(hash_string(text));
+  words.add(text);
 }
 
 void ColumnProfile::add_list(int64_t length, int64_t added) {
@@ -184,6 +190,12 @@ void ColumnProfile::add_list(int64_t length, int64_t added) {
 int64_t ColumnProfile::present() const {
   int64_t count = rows - missing;
   for (const auto& [text, times] : absent) count -= times;
+  return count;
+}
+
+int64_t ColumnProfile::others() const {
+  int64_t count = 0;
+  for (const auto& [text, times] : other_texts) count += times;
   return count;
 }
 
@@ -201,7 +213,7 @@ void ColumnProfile::add_to_numbers(double value) {
   min = std::min(min, value);
   max = std::max(max, value);
   moments.add(value);
-  log_moments.add(std::log1p(std::max(value, 0.0)));
+  numbers_sample.add(value);
 }
 
 void ColumnProfile::list_value(std::string_view text) {

@@ -1,6 +1,7 @@
 // init/column_profile.h - what the sampled values of one column are: numbers, dates, lists, ids.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -9,6 +10,8 @@
 #include <string_view>
 
 #include "data/distinct_count.h"
+#include "init/date_profile.h"
+#include "init/value_samples.h"
 
 namespace emblem {
 
@@ -31,7 +34,15 @@ struct ListProfile {
   char separator = ' ';
   int64_t fields = 0;  // with at least one separator
   int64_t values = 0;
+  int64_t longest = 0;
   DistinctCount distinct;
+  WordCounts words;
+};
+
+// Texts that are numbers in one of the forms of data/format/number_form.h, and not plain ones.
+struct AmountProfile {
+  int64_t count = 0;
+  NumberSample numbers;
 };
 
 inline constexpr size_t kValuesListed = 64;
@@ -54,20 +65,24 @@ struct ColumnProfile {
   int64_t leading_zeros = 0;     // of the integers: "05064"
   int64_t out_of_range = 0;      // numbers that a float cannot hold: 1e39; they count as texts
   std::string range_example;     // the first of them
-  // The first kOtherTextsListed different texts that are neither numbers nor missing, with counts.
+  // The first kOtherTextsListed different texts that are neither numbers, amounts nor dates, and
+  // not missing, with counts.
   std::map<std::string, int64_t, std::less<>> other_texts;
-  int64_t dates = 0;           // texts like 2024-05-01 10:00:00
-  int64_t decimal_commas = 0;  // texts like 3,14
-  int64_t padded = 0;          // values with spaces around them
-  int64_t bags = 0;            // rows with other than one value, in files with types
+  int64_t with_point = 0;  // of the numbers: "1.5"
+  // Dates in text with the month and with the day first, and whole numbers as dates.
+  DateProfile month_first, day_first, date_numbers;
+  AmountProfile comma_groups, point_groups;  // "$3,456", "1.234,50"
+  int64_t padded = 0;                        // values with spaces around them
+  int64_t bags = 0;                          // rows with other than one value, in files with types
   int64_t shortest_list = std::numeric_limits<int64_t>::max();  // of those that are not empty
   int64_t longest_list = 0;
   bool ascends = true;  // each integer is its predecessor plus 1
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   Moments moments;
-  Moments log_moments;  // of log1p(max(value, 0))
+  NumberSample numbers_sample;
   DistinctCount distinct;
+  WordCounts words;  // fields as they are in the file, of text files and of lists of text
   std::array<ListProfile, 4> lists{ListProfile{'|'}, ListProfile{';'}, ListProfile{','},
                                    ListProfile{' '}};
   // The first kValuesListed different values, without spaces around them, with counts.
@@ -92,6 +107,8 @@ struct ColumnProfile {
   // A list of numbers of one length: a vector.
   bool is_vector() const { return is_list && integers == 0 && numbers > 0; }
   int64_t distinct_count() const;
+  int64_t others() const;  // values that other_texts lists
+  int64_t dates() const { return std::max(month_first.count, day_first.count); }
 
  private:
   void add_to_numbers(double value);
@@ -108,8 +125,5 @@ bool is_absent_text(std::string_view text);
 
 // Whether the loader takes it for one in numeric columns without na_strings.
 bool is_default_absent_text(std::string_view text);
-
-// Dates with or without time: 2024-05-01, 2024/05/01T10:00, 1.5.2024, 05/01/24 10:00.
-bool is_date(std::string_view text);
 
 }  // namespace emblem

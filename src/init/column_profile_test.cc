@@ -47,18 +47,19 @@ TEST(ColumnProfile, SomeTextsStandForMissingValues) {
   EXPECT_FALSE(is_default_absent_text("?"));
 }
 
-TEST(ColumnProfile, KnowsDates) {
-  for (const char* text : {"2024-05-01", "2024-05-01 10:00:00", "2024/5/1T10:00Z", "01.05.2024",
-                           "5/1/24", "05/01/2024 10:00 AM"})
-    EXPECT_TRUE(is_date(text)) << text;
-  for (const char* text : {"", "2024", "1.5", "1.5.2", "10-20", "192.168.0.1", "a-b-c",
-                           "2024-05-01x", "555-12-3456", "12345-1-1"})
-    EXPECT_FALSE(is_date(text)) << text;
+TEST(ColumnProfile, CountsDatesInBothOrders) {
+  const ColumnProfile profile = profile_of({"1/5/2024", "13/5/2024", "2024-05-01 10:00", "x"});
+  EXPECT_EQ(profile.month_first.count, 2);
+  EXPECT_EQ(profile.day_first.count, 3);
+  EXPECT_EQ(profile.day_first.hours, (std::set<int>{0, 10}));
+  EXPECT_EQ(profile.others(), 1);
+  EXPECT_EQ(profile_of({"20240501", "1714557600", "7"}).date_numbers.count, 2);
 }
 
-TEST(ColumnProfile, KnowsDecimalCommasAndSpaces) {
-  EXPECT_EQ(profile_of({"3,14", "-0,5", "1.234,56"}).decimal_commas, 3);
-  EXPECT_EQ(profile_of({"a,b", "1,2,3", ",5", "3,"}).decimal_commas, 0);
+TEST(ColumnProfile, KnowsAmountsAndSpaces) {
+  EXPECT_EQ(profile_of({"3,14", "-0,5", "1.234,56"}).point_groups.count, 3);
+  EXPECT_EQ(profile_of({"$3,456", "1,200", "12 %"}).comma_groups.count, 3);
+  EXPECT_EQ(profile_of({"a,b", "1,2,3", ",5", "3,"}).comma_groups.count, 0);
   EXPECT_EQ(profile_of({" a", "b ", "c", " 3"}).padded, 3);
 }
 
@@ -69,6 +70,8 @@ TEST(ColumnProfile, CountsTheValuesOfLists) {
   EXPECT_EQ(list.fields, 3);
   EXPECT_EQ(list.values, 7);
   EXPECT_EQ(list.distinct.estimate(), 3);
+  EXPECT_EQ(list.longest, 3);
+  EXPECT_EQ(list.words.by_frequency(), (std::vector<std::string>{"c", "a", "b"}));
 }
 
 TEST(ColumnProfile, RowNumbersAscendWithinAPiece) {

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "data/format/csv_field.h"
 #include "data/format/decoder.h"
+#include "data/format/text_scan.h"
 #include "emblem/error.h"
 #include "init/lower_case.h"
 
@@ -99,37 +100,47 @@ void choose_positive(const std::vector<Value>& values, LabelChoice& choice) {
   }
 }
 
-[[noreturn]] void refuse_many(const ColumnProfile& label, const std::vector<Value>& values) {
-  const bool numeric = label.numbers > 0 && label.numbers == label.present();
-  const std::string column = cat("label ", in_quotes(label.name));
-  if (label.distinct_count() > 20) {
-    throw Error(ErrorCode::kInvalidArgument,
-                cat(column, " has ", label.distinct.exact() ? "" : "about ", label.distinct_count(),
-                    " values, but models learn two, 0 and 1; ",
-                    numeric ? "add a column of 0 and 1 to the data (e.g. 1 above a limit)"
-                            : "name another column with --label",
-                    ", or give the value that is 1 with --label-positive"));
-  }
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      cat(column, " has ", values.size(), " values: ", list(values),
-          "; models learn two, 0 and 1: give the value that is 1 with --label-positive (all "
-          "others are 0)"));
+// Numbers in the order of their values, else the most frequent first.
+std::vector<std::string> ordered(const std::vector<Value>& values) {
+  std::vector<std::string> texts;
+  for (const Value& value : values) texts.push_back(value.text);
+  const bool are_numbers = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
+    float number = 0;
+    return parse_float(text, number);
+  });
+  if (!are_numbers) return texts;
+  std::stable_sort(texts.begin(), texts.end(), [](const std::string& a, const std::string& b) {
+    float x = 0, y = 0;
+    parse_float(a, x);
+    parse_float(b, y);
+    return x < y;
+  });
+  return texts;
 }
 
-void choose_from(const std::vector<Value>& values, const ColumnProfile& label,
-                 LabelChoice& choice) {
+bool is_number_label(const ColumnProfile& label) {
+  return label.numbers > 0 && label.numbers == label.present();
+}
+
+// Few whole numbers are classes, many numbers are not.
+LabelTask task_of(const ColumnProfile& label, const std::vector<Value>& values) {
+  constexpr size_t kMostNumberedClasses = 10;
+  if (label.has_all_values && values.size() <= 2) return LabelTask::kBinary;
   const bool all_binary = std::all_of(values.begin(), values.end(),
                                       [](const Value& value) { return is_binary(value.text); });
-  if (all_binary && label.has_all_values) return;
-  if (!label.has_all_values || values.size() > 2) refuse_many(label, values);
-  if (values.size() == 1)
-    choice.positive = values[0].text;
-  else
-    choose_positive(values, choice);
+  if (all_binary && label.has_all_values) return LabelTask::kBinary;
+  if (!is_number_label(label)) return LabelTask::kClasses;
+  const bool few = label.has_all_values && values.size() <= kMostNumberedClasses;
+  return few && label.integers == label.numbers ? LabelTask::kClasses : LabelTask::kNumber;
 }
 
-double positive_share(const std::vector<Value>& values, const std::string& positive) {
+LabelTask task_from(const std::string& name) {
+  if (name == "binary") return LabelTask::kBinary;
+  return name == "classes" ? LabelTask::kClasses : LabelTask::kNumber;
+}
+
+double positive_share(const std::vector<Value>& values, const LabelChoice& choice) {
+  const std::string& positive = choice.classes.empty() ? choice.positive : choice.classes[1];
   int64_t count = 0;
   for (const Value& value : values) {
     const bool is_positive =
@@ -142,51 +153,116 @@ double positive_share(const std::vector<Value>& values, const std::string& posit
 void check_missing(const ColumnProfile& label, int64_t present, int64_t max_bad_rows) {
   const int64_t missing = label.rows - present;
   EMBLEM_REQUIRE(
-      !label.has_all_values || missing <= max_bad_rows, "label ", in_quotes(label.name),
-      " is missing in ", missing, " of ", label.rows,
+      missing <= max_bad_rows, "label ", in_quotes(label.name), " is missing in ", missing, " of ",
+      label.rows,
       " sampled rows, which training refuses; remove those rows, or skip up to N of them "
       "with --max-bad-rows N");
 }
 
-LabelChoice choose_typed_label(const ColumnProfile& label) {
-  LabelChoice choice;
-  choice.share = label.moments.mean();
-  EMBLEM_REQUIRE(label.min >= 0 && label.max <= 1, "label ", in_quotes(label.name), " is between ",
-                 label.min, " and ", label.max, ", expected 0 or 1");
-  return choice;
-}
-
-}  // namespace
-
-LabelChoice choose_label(const ColumnProfile& label, const std::string& wanted_positive,
-                         int64_t max_bad_rows) {
-  LabelChoice choice;
-  EMBLEM_REQUIRE(label.unusable.empty() && !label.is_list, "label ", in_quotes(label.name),
-                 " cannot be used: ", label.is_list ? "it holds lists" : label.unusable);
-  if (!label.is_text_file || label.is_typed) {
-    EMBLEM_REQUIRE(wanted_positive.empty(), "--label-positive is for labels of text; column ",
+void choose_binary(const ColumnProfile& label, const std::vector<Value>& values,
+                   const std::string& wanted, LabelChoice& choice) {
+  if (!wanted.empty()) {
+    choice.positive = trim(wanted);
+    const bool known = label.values.contains(choice.positive);
+    EMBLEM_REQUIRE(known || !label.has_all_values, "--label-positive: no row of the sample has ",
+                   in_quotes(choice.positive), " in column ", in_quotes(label.name), "; it has ",
+                   list(values));
+    EMBLEM_REQUIRE(!label.is_typed, "--label-positive is for labels of text; column ",
                    in_quotes(label.name), " holds numbers");
-    check_missing(label, label.present(), max_bad_rows);
-    choice = choose_typed_label(label);
   } else {
-    const std::vector<Value> values = values_of(label);
-    EMBLEM_REQUIRE(!values.empty(), "label ", in_quotes(label.name), " has no values");
-    if (wanted_positive.empty()) {
-      choose_from(values, label, choice);
-    } else {
-      choice.positive = trim(wanted_positive);
-      const bool known = label.values.contains(choice.positive);
-      EMBLEM_REQUIRE(known || !label.has_all_values, "--label-positive: no row of the sample has ",
-                     in_quotes(choice.positive), " in column ", in_quotes(label.name), "; it has ",
-                     list(values));
-    }
-    check_missing(label, count_of(values), max_bad_rows);
-    choice.share = positive_share(values, choice.positive);
+    const bool all_binary = std::all_of(values.begin(), values.end(),
+                                        [](const Value& value) { return is_binary(value.text); });
+    EMBLEM_REQUIRE(all_binary || (label.has_all_values && values.size() <= 2), "label ",
+                   in_quotes(label.name), " has ", label.has_all_values ? "" : "more than ",
+                   values.size(), " values: ", list(values),
+                   "; give the value that is 1 with --label-positive, or another --task");
+    if (!all_binary && values.size() == 2)
+      choose_positive(values, choice);
+    else if (!all_binary)
+      choice.positive = values[0].text;
+  }
+  choice.share = positive_share(values, choice);
+  if (label.is_typed && !choice.positive.empty()) {
+    // Numbers of files with types are compared with the values, not with a text.
+    EMBLEM_REQUIRE(values.size() == 2, "label ", in_quotes(label.name), " is ",
+                   in_quotes(values[0].text), " in all sampled rows; there is nothing to learn");
+    const bool first = values[0].text == choice.positive;
+    choice.classes = {values[first ? 1 : 0].text, values[first ? 0 : 1].text};
+    choice.positive.clear();
   }
   if (choice.share == 0 || choice.share == 1)
     choice.warnings.push_back(cat("all ", label.rows, " sampled rows have the label ",
                                   choice.share == 0 ? "0" : "1",
                                   ": there is nothing to learn; check --label and the data"));
+}
+
+void choose_classes(const ColumnProfile& label, const std::vector<Value>& values,
+                    LabelChoice& choice) {
+  constexpr int64_t kRowsOfAClass = 2;
+  EMBLEM_REQUIRE(
+      label.has_all_values &&
+          count_of(values) >= kRowsOfAClass * static_cast<int64_t>(values.size()),
+      "label ", in_quotes(label.name), " has ", label.distinct.exact() ? "" : "about ",
+      label.distinct_count(), " values of text, too many for classes (up to ", kValuesListed,
+      "); name another column with --label, or the value that is 1 with --label-positive");
+  EMBLEM_REQUIRE(values.size() > 1, "label ", in_quotes(label.name), " is ",
+                 in_quotes(values[0].text), " in all sampled rows; there is nothing to learn");
+  choice.classes = ordered(values);
+  choice.share = static_cast<double>(values[0].count) /
+                 static_cast<double>(std::max<int64_t>(1, count_of(values)));
+}
+
+void choose_number(const ColumnProfile& label, LabelChoice& choice) {
+  EMBLEM_REQUIRE(is_number_label(label), "--task number: label ", in_quotes(label.name),
+                 " is not numeric: ", label.present() - label.numbers, " of ", label.rows,
+                 " sampled rows hold other text");
+  choice.mean = label.moments.mean();
+  choice.deviation = label.moments.deviation() > 0 ? label.moments.deviation() : 1;
+  if (label.min == label.max)
+    choice.warnings.push_back(cat("all ", label.rows, " sampled rows have the label ", label.min,
+                                  ": there is nothing to learn; check --label and the data"));
+}
+
+// Of formats with a label of their own: a number of each row.
+LabelChoice choose_stored_label(const ColumnProfile& label, const LabelWishes& wishes) {
+  LabelChoice choice;
+  EMBLEM_REQUIRE(wishes.positive.empty(), "--label-positive is for labels of text; column ",
+                 in_quotes(label.name), " holds numbers");
+  check_missing(label, label.present(), wishes.max_bad_rows);
+  const bool is_binary = label.min >= 0 && label.max <= 1;
+  if (wishes.task == "number" || (wishes.task.empty() && !is_binary)) {
+    choice.task = LabelTask::kNumber;
+    choose_number(label, choice);
+    return choice;
+  }
+  EMBLEM_REQUIRE(is_binary && wishes.task != "classes", "label ", in_quotes(label.name),
+                 " is between ", label.min, " and ", label.max, ", expected 0 or 1");
+  choice.share = label.moments.mean();
+  return choice;
+}
+
+}  // namespace
+
+LabelChoice choose_label(const ColumnProfile& label, const LabelWishes& wishes) {
+  EMBLEM_REQUIRE(label.unusable.empty() && !label.is_list, "label ", in_quotes(label.name),
+                 " cannot be used: ", label.is_list ? "it holds lists" : label.unusable);
+  if (!label.is_text_file) return choose_stored_label(label, wishes);
+  LabelChoice choice;
+  const std::vector<Value> values = values_of(label);
+  EMBLEM_REQUIRE(!values.empty(), "label ", in_quotes(label.name), " has no values");
+  EMBLEM_REQUIRE(wishes.positive.empty() || wishes.task.empty() || wishes.task == "binary",
+                 "--label-positive is for --task binary, not for ", wishes.task);
+  choice.task = !wishes.task.empty()       ? task_from(wishes.task)
+                : !wishes.positive.empty() ? LabelTask::kBinary
+                                           : task_of(label, values);
+  if (choice.task == LabelTask::kBinary)
+    choose_binary(label, values, wishes.positive, choice);
+  else if (choice.task == LabelTask::kClasses)
+    choose_classes(label, values, choice);
+  else
+    choose_number(label, choice);
+  check_missing(label, label.has_all_values ? count_of(values) : label.present(),
+                wishes.max_bad_rows);
   return choice;
 }
 

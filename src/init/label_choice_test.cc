@@ -7,6 +7,7 @@
 namespace emblem {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -24,12 +25,12 @@ ColumnProfile label_of(std::initializer_list<Counted> values) {
 }
 
 std::string positive_of(std::initializer_list<Counted> values) {
-  return choose_label(label_of(values), "", 0).positive;
+  return choose_label(label_of(values), {}).positive;
 }
 
 std::string problem_of(const ColumnProfile& label, const std::string& positive = "") {
   try {
-    choose_label(label, positive, 0);
+    choose_label(label, {.positive = positive});
   } catch (const Error& error) {
     return error.what();
   }
@@ -41,7 +42,7 @@ TEST(LabelChoice, WhatTheLoaderReadsNeedsNoPositiveValue) {
   EXPECT_EQ(positive_of({{"0.0", 3}, {"1.0", 1}}), "");
   EXPECT_EQ(positive_of({{"True", 3}, {" False", 1}}), "");
   EXPECT_EQ(positive_of({{"yes", 3}, {"no", 1}, {"Y", 1}}), "");
-  EXPECT_DOUBLE_EQ(choose_label(label_of({{"0", 3}, {"1", 1}}), "", 0).share, 0.25);
+  EXPECT_DOUBLE_EQ(choose_label(label_of({{"0", 3}, {"1", 1}}), {}).share, 0.25);
 }
 
 TEST(LabelChoice, OfTwoValuesTheLargerThePositiveOrTheRarerIsOne) {
@@ -51,37 +52,62 @@ TEST(LabelChoice, OfTwoValuesTheLargerThePositiveOrTheRarerIsOne) {
   EXPECT_EQ(positive_of({{">50K", 9}, {"<=50K", 1}}), ">50K");
   EXPECT_EQ(positive_of({{"benign", 9}, {"malignant", 20}}), "malignant");
   EXPECT_EQ(positive_of({{"churned", 9}, {"not churned", 1}}), "churned");
-  const LabelChoice guess = choose_label(label_of({{"cat", 2}, {"dog", 6}}), "", 0);
+  const LabelChoice guess = choose_label(label_of({{"cat", 2}, {"dog", 6}}), {});
   EXPECT_EQ(guess.positive, "cat");
   EXPECT_TRUE(guess.is_guess);
   EXPECT_DOUBLE_EQ(guess.share, 0.25);
 }
 
-TEST(LabelChoice, MoreThanTwoValuesNeedAPositiveOne) {
-  const ColumnProfile ratings = label_of({{"1", 1}, {"2", 1}, {"3", 2}, {"4", 3}, {"5", 3}});
-  EXPECT_EQ(problem_of(ratings),
-            "label \"clk\" has 5 values: \"4\" (30.0 %), \"5\" (30.0 %), \"3\" (20.0 %), \"1\" "
-            "(10.0 %), \"2\" (10.0 %); models learn two, 0 and 1: give the value that is 1 with "
-            "--label-positive (all others are 0)");
-  EXPECT_EQ(choose_label(ratings, "5", 0).positive, "5");
-  EXPECT_DOUBLE_EQ(choose_label(ratings, "5", 0).share, 0.3);
+TEST(LabelChoice, SeveralValuesAreClasses) {
+  const ColumnProfile ratings = label_of({{"1", 2}, {"2", 2}, {"3", 2}, {"5", 3}, {"4", 3}});
+  const LabelChoice stars = choose_label(ratings, {});
+  EXPECT_EQ(stars.task, LabelTask::kClasses);
+  EXPECT_THAT(stars.classes, ElementsAre("1", "2", "3", "4", "5")) << "in the order of numbers";
+  const LabelChoice kinds = choose_label(label_of({{"cat", 2}, {"dog", 6}, {"eel", 3}}), {});
+  EXPECT_EQ(kinds.task, LabelTask::kClasses);
+  EXPECT_THAT(kinds.classes, ElementsAre("dog", "eel", "cat"));
+  EXPECT_EQ(choose_label(ratings, {.positive = "5"}).positive, "5");
+  EXPECT_DOUBLE_EQ(choose_label(ratings, {.positive = "5"}).share, 0.25);
   EXPECT_THAT(problem_of(ratings, "6"), HasSubstr("no row of the sample has \"6\""));
+  EXPECT_EQ(choose_label(ratings, {.task = "number"}).task, LabelTask::kNumber);
+  ColumnProfile names;
+  for (int i = 0; i < 100; ++i) names.add_text("n" + std::to_string(i));
+  EXPECT_THAT(problem_of(names), HasSubstr("100 values of text, too many for classes"));
+}
+
+TEST(LabelChoice, ManyNumbersAreANumber) {
   ColumnProfile price;
   price.name = "price";
   for (int i = 0; i < 100; ++i) price.add_text(std::to_string(i) + ".5");
-  EXPECT_THAT(problem_of(price), HasSubstr("has 100 values, but models learn two"));
+  const LabelChoice choice = choose_label(price, {});
+  EXPECT_EQ(choice.task, LabelTask::kNumber);
+  EXPECT_DOUBLE_EQ(choice.mean, 50);
+  EXPECT_NEAR(choice.deviation, 28.866, 0.001);
+  ColumnProfile count;
+  for (int i = 0; i < 100; ++i) count.add_text(std::to_string(i % 11));
+  EXPECT_EQ(choose_label(count, {}).task, LabelTask::kNumber);
+}
+
+TEST(LabelChoice, NumbersOfFilesWithTypesAreNamedByTheirValues) {
+  ColumnProfile label = label_of({{"-1", 3}, {"1", 1}});
+  label.is_typed = true;
+  const LabelChoice choice = choose_label(label, {});
+  EXPECT_EQ(choice.task, LabelTask::kBinary);
+  EXPECT_EQ(choice.positive, "");
+  EXPECT_THAT(choice.classes, ElementsAre("-1", "1"));
+  EXPECT_DOUBLE_EQ(choice.share, 0.25);
 }
 
 TEST(LabelChoice, OneClassIsAWarning) {
-  EXPECT_THAT(choose_label(label_of({{"0", 3}}), "", 0).warnings[0],
+  EXPECT_THAT(choose_label(label_of({{"0", 3}}), {}).warnings[0],
               HasSubstr("all 3 sampled rows have the label 0"));
-  EXPECT_THAT(choose_label(label_of({{"0", 3}, {"1", 1}}), "", 0).warnings, IsEmpty());
+  EXPECT_THAT(choose_label(label_of({{"0", 3}, {"1", 1}}), {}).warnings, IsEmpty());
 }
 
 TEST(LabelChoice, MissingLabelsAreBadRows) {
   const ColumnProfile label = label_of({{"0", 3}, {"1", 1}, {"", 2}, {"NA", 1}});
   EXPECT_THAT(problem_of(label), HasSubstr("is missing in 3 of 7 sampled rows"));
-  EXPECT_EQ(choose_label(label, "", 3).share, 0.25);
+  EXPECT_EQ(choose_label(label, {.max_bad_rows = 3}).share, 0.25);
 }
 
 TEST(LabelChoice, CandidatesAreNamed) {

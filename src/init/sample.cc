@@ -35,8 +35,8 @@ void require_utf8_start(const DataSource& source) {
   if (source.type != config::CsvDataset && source.type != config::CriteoTsvDataset &&
       source.type != config::LibfmDataset)
     return;
-  for (const std::string& path : expand_inputs(source.input)) {
-    const std::string start = read_text_start(path, kEncodingBytes);
+  for (const std::string& path : expand_inputs(source.input, source.storage)) {
+    const std::string start = read_text_start(path, kEncodingBytes, source.storage);
     if (const std::string problem = not_utf8_problem(start, path); !problem.empty())
       refuse_encoding(problem);
   }
@@ -96,6 +96,7 @@ class Sampler {
     for (size_t i = 1; i < count; ++i) read_piece(pieces[i * (pieces.size() - 1) / (count - 1)]);
     profile_.all_read = count == pieces.size();
     profile_.total_rows = static_cast<double>(profile_.rows_read) / units_read_ * units_;
+    profile_.distinct_rows = contents_.estimate();
     for (size_t i = 0; i < links_.size(); ++i)
       if (links_[i].tells()) profile_.tell_label.push_back(profile_.columns[i].name);
     return std::move(profile_);
@@ -162,12 +163,17 @@ class Sampler {
     units_read_ += static_cast<double>(from.range.end - from.range.begin);
     profile_.rows_read += piece_.block.rows;
     const std::vector<uint64_t> labels = label_hashes();
+    std::vector<uint64_t> contents(static_cast<size_t>(piece_.block.rows));
     for (size_t i = 0; i < profile_.columns.size(); ++i) {
       profile_.columns[i].begin_piece();
       add_column(piece_.block.columns[i], profile_.columns[i]);
-      if (!labels.empty() && static_cast<int>(i) != label_ && profile_.columns[i].is_text_file)
-        link(piece_.block.columns[i], labels, links_[i]);
+      if (static_cast<int>(i) == label_ || !profile_.columns[i].is_text_file) continue;
+      const std::vector<uint64_t> values = text_hashes(piece_.block.columns[i]);
+      for (size_t row = 0; row < contents.size(); ++row)
+        contents[row] = mix64(contents[row] ^ values[row]) + i;
+      for (size_t row = 0; row < labels.size(); ++row) links_[i].add(values[row], labels[row]);
     }
+    for (const uint64_t content : contents) contents_.add(content);
   }
 
   // Of a columnar file: columns of one value a row become text, to which the rules of text files
@@ -210,11 +216,6 @@ class Sampler {
     for (size_t row = 0; row < hashes.size(); ++row)
       hashes[row] = hash_string(without_spaces(text_at(column, row)));
     return hashes;
-  }
-
-  void link(const Column& column, const std::vector<uint64_t>& labels, LabelLink& link) const {
-    const std::vector<uint64_t> values = text_hashes(column);
-    for (size_t row = 0; row < labels.size(); ++row) link.add(values[row], labels[row]);
   }
 
   void add_column(const Column& column, ColumnProfile& profile) const {
@@ -281,6 +282,7 @@ class Sampler {
   std::unique_ptr<Decoder> decoder_;
   DecodedPiece piece_;
   std::vector<LabelLink> links_;
+  DistinctCount contents_;  // of whole rows
   std::string first_bad_;
   int label_ = -1;
   bool is_columnar_ = false;

@@ -8,9 +8,11 @@
 #include "config/check.h"
 #include "config/load.h"
 #include "core/text.h"
+#include "data/format/columnar_decoder.h"
 #include "data/format/decoder.h"
 #include "emblem/error.h"
 #include "init/column_table.h"
+#include "init/holdout_choice.h"
 
 namespace emblem {
 namespace {
@@ -35,7 +37,7 @@ std::string resolve(const std::string& name, const std::vector<std::string>& col
 
 ColumnWishes resolve(ColumnWishes wishes, const DataSource& source) {
   if (source.type != config::CsvDataset) {
-    if (wishes.label.empty()) wishes.label = "label";
+    if (wishes.label.empty() && !is_columnar(source.type)) wishes.label = "label";
     return wishes;
   }
   const std::vector<std::string> columns = csv_names(source);
@@ -50,10 +52,10 @@ ColumnWishes resolve(ColumnWishes wishes, const DataSource& source) {
 DataSource source_of(const StarterOptions& options) {
   CsvHints hints = options.csv;
   hints.known_column = options.columns.label;
-  DataSource source = guess_source(options.input, hints);
+  DataSource source = guess_source(options.input, hints, options.storage);
   if (source.type == config::CriteoTsvDataset) {
     hints.delimiter = "\t";
-    const DataSource csv = guess_source(options.input, hints);
+    const DataSource csv = guess_source(options.input, hints, options.storage);
     if (csv_names(csv).size() != 40) source = csv;
   }
   source.max_bad_rows = options.max_bad_rows;
@@ -76,7 +78,7 @@ std::vector<std::string> check_eval_input(const DataProfile& profile,
                    ", which ", profile.source.input, " has");
     if (columns[i].use == ColumnUse::kLabel && column->distinct_count() == 1)
       warnings.push_back(cat("--eval: all ", eval.rows_read, " sampled rows of ", eval_input,
-                             " have the same label: AUC cannot be computed on them"));
+                             " have the same label: metrics of them say little"));
   }
   return warnings;
 }
@@ -102,7 +104,7 @@ std::vector<std::string> categories_that(const DataProfile& profile,
   return names;
 }
 
-// Values are hashed as they are in the file.
+// Values are categories as they are in the file.
 std::vector<std::string> spelling_warnings(const DataProfile& profile,
                                            const std::vector<ColumnChoice>& columns) {
   std::vector<std::string> warnings;
@@ -157,10 +159,11 @@ Starter make_starter(const StarterOptions& options) {
   const DataProfile profile = profile_data(source, options.sampled_rows, wishes.label);
   EMBLEM_REQUIRE(!wishes.label.empty(), missing_label_problem(profile));
   const std::vector<ColumnChoice> columns = choose_columns(profile, wishes);
-  const LabelChoice label =
-      choose_label(*profile.find(wishes.label), options.label_positive, options.max_bad_rows);
+  const LabelChoice label = choose_label(
+      *profile.find(wishes.label), {options.label_positive, options.task, options.max_bad_rows});
   PipelineSettings settings = options.pipeline;
   if (settings.holdout_ratio < 0) settings.holdout_ratio = holdout_for(profile.total_rows);
+  settings.holdout_fields = choose_holdout_fields(profile, columns);
   Starter starter;
   starter.pipeline = pipeline_text(profile, columns, label, settings);
   check_pipeline(parse_pipeline(starter.pipeline, "the pipeline"));

@@ -13,7 +13,9 @@ namespace emblem {
 
 struct StarterOptions {
   std::string input;           // files, folders or globs, comma-separated
+  Storage storage;             // of addresses
   std::string label_positive;  // "": chosen
+  std::string task;            // "binary", "classes" or "number"; "": chosen by the label
   CsvHints csv;
   ColumnWishes columns;           // the label may be "" for formats that have one of their own
   int64_t sampled_rows = 200000;  // 0: all

@@ -189,5 +189,49 @@ TEST_F(StarterTest, AModelThatCannotReadTheColumnsIsRefused) {
   }
 }
 
+// check_pipeline accepts what is written for each kind of label, by each model that can learn it.
+TEST_F(StarterTest, EveryLabelGetsItsLoss) {
+  std::string text = "kind,price,city,age,when,tags\n";
+  for (int i = 0; i < 400; ++i)
+    text += fmt::format("{},{},{},{},2024-05-{:02} {:02}:00,{}|{}\n", "xyz"[i * 7919 % 3],
+                        i * 31 % 397 * 0.25, "abcdefg"[i % 7], i * 31 % 97 * 0.5, i % 28 + 1,
+                        i % 24, "abcdefg"[i % 5], "abcdefg"[i % 7]);
+  for (const std::string& model : starter_models()) {
+    StarterOptions options;
+    options.pipeline.model = model;
+    options.columns.label = "price";
+    const PipelineConfig number = parse_pipeline(start("a.csv", text, options).pipeline, "p");
+    EXPECT_TRUE(number.model_config().losses(0).has_l2_loss()) << model;
+    EXPECT_NEAR(number.model_config().losses(0).l2_loss().mean(), 49.5, 1) << model;
+    if (model == "lr" || model == "fm") continue;
+    options.columns.label = "kind";
+    const PipelineConfig classes = parse_pipeline(start("a.csv", text, options).pipeline, "p");
+    EXPECT_TRUE(classes.model_config().losses(0).has_softmax_cross_entropy()) << model;
+    EXPECT_EQ(classes.model_config().num_class(), 3u) << model;
+    EXPECT_EQ(classes.data_config().label_classes_size(), 3) << model;
+  }
+}
+
+TEST_F(StarterTest, RowsAreHeldOutByAKeyOrTheirValues) {
+  const auto fields = [&](const std::string& text) {
+    const PipelineConfig config = parse_pipeline(start("a.csv", text).pipeline, "p");
+    const auto& names = config.data_config().holdout_fields();
+    return std::vector<std::string>(names.begin(), names.end());
+  };
+  std::string keyed = "clk,order,city\n", valued = "clk,city,price\n", equal = "clk,city\n";
+  for (int i = 0; i < 400; ++i) {
+    equal += fmt::format("{},{}\n", i % 2, "abc"[i % 3]);
+    keyed += fmt::format("{},o{},{}\n", i % 2, i * 7919 % 1000003, "abc"[i % 3]);
+    valued += fmt::format("{},{},{}\n", i % 2, "abc"[i % 3], i * 7919 % 1009 * 0.25);
+  }
+  EXPECT_THAT(fields(equal), IsEmpty()) << "few rows differ";
+  std::string hidden = "clk,city,note\n";
+  for (int i = 0; i < 400; ++i)
+    hidden += fmt::format("{},{},2024-05-01 {:02}:{:02}\n", i % 2, "abc"[i % 3], i % 24, i / 24);
+  EXPECT_THAT(fields(hidden), IsEmpty()) << "rows differ in a column that does not count";
+  EXPECT_THAT(fields(keyed), testing::ElementsAre("order"));
+  EXPECT_THAT(fields(valued), testing::ElementsAre("price", "city"));
+}
+
 }  // namespace
 }  // namespace emblem

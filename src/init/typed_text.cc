@@ -6,32 +6,27 @@
 #include <cmath>
 #include <utility>
 
+#include "data/format/date_text.h"
 #include "data/format/number_text.h"
 
 namespace emblem {
 namespace {
 
-// Of a date or a timestamp as ColumnSpec::stored calls them; 0 for other columns.
-int64_t units_in_a_day(const ColumnSpec& spec) {
-  constexpr int64_t kSeconds = 86400;
-  if (spec.stored == "date32[day]") return 1;
-  if (spec.stored.starts_with("timestamp[s")) return kSeconds;
-  if (spec.stored.starts_with("timestamp[ms")) return kSeconds * 1'000;
-  if (spec.stored.starts_with("timestamp[us")) return kSeconds * 1'000'000;
-  return spec.stored.starts_with("timestamp[") ? kSeconds * 1'000'000'000 : 0;
-}
-
-// The date, and what tells values of one day apart.
+// As parse_date reads it.
 void write_date(int64_t value, int64_t units, std::string& text) {
-  const int64_t days = value / units - (value % units < 0 ? 1 : 0);
+  const DateTime time = date_of_units(value, units);
   // Years of four digits.
   constexpr int64_t kFirst = -719162, kLast = 2932896;
-  if (days < kFirst || days > kLast) return write_integer(value, text);
+  if (time.days < kFirst || time.days > kLast) return write_integer(value, text);
   const std::chrono::year_month_day date{
-      std::chrono::sys_days{std::chrono::days{static_cast<int32_t>(days)}}};
-  text += fmt::format("{:04}-{:02}-{:02} {}", static_cast<int>(date.year()),
-                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                      value - days * units);
+      std::chrono::sys_days{std::chrono::days{static_cast<int32_t>(time.days)}}};
+  text += fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+  if (units == 1) return;
+  const auto seconds = static_cast<int>(time.seconds);
+  text += fmt::format(" {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+  if (const double fraction = time.seconds - seconds; fraction > 0)
+    text += fmt::format("{:.9f}", fraction).substr(1);
 }
 
 void write_integer_of(const ColumnSpec& spec, int64_t units, int64_t value, std::string& text) {
@@ -46,7 +41,7 @@ void typed_as_text(const ColumnSpec& spec, Column& column) {
   if (column.type == ColumnType::kText) return;
   Column text;
   text.clear(ColumnType::kText);
-  const int64_t units = units_in_a_day(spec);
+  const int64_t units = units_in_a_day(spec.stored);
   const size_t count = values_in(column);
   for (size_t at = 0; at < count; ++at) {
     if (column.type == ColumnType::kFloat) {

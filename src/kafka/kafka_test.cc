@@ -120,6 +120,17 @@ TEST_F(KafkaReaderTest, ReadsAllPartitionsFromTheBeginningOrFromGivenOffsets) {
   EXPECT_THAT(read("auto.offset.reset=latest"), ElementsAre());
 }
 
+TEST_F(KafkaReaderTest, AFlushReportsMessagesThatWereRefused) {
+  send(0, {"a"});
+  producer_->refuse_next_messages();
+  EXPECT_THAT([&] { send(1, {"b"}); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("1 messages were refused and are lost"),
+                                         HasSubstr("topic t, partition 1"),
+                                         HasSubstr("Message size too large"))));
+  send(1, {"c"});  // reported once
+  EXPECT_THAT(read(""), ElementsAre("0:0:a", "1:0:c"));
+}
+
 TEST_F(KafkaReaderTest, DividesPartitionsAmongReaders) {
   send(0, {"a", "b", "c"});
   send(1, {"d"});

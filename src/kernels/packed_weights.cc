@@ -38,14 +38,17 @@ void PackedWeights::assign(Matrix<const float> weights, DType type) {
 void PackedWeights::assign(const Context& context, Matrix<const float> weights, Transpose transpose,
                            DType type, Rows rows) {
   const bool turn = transpose == Transpose::kYes;
-  kernel_ = &kernel_for(weights, type, rows);
-  float_panels_ = {};
-  units_ = turn ? weights.cols : weights.rows;
-  inputs_ = turn ? weights.rows : weights.cols;
-  const int64_t width = kernel_->cols, panels = (units_ + width - 1) / width;
-  const int64_t bytes = kernel_->panel_bytes(width, inputs_);
-  const auto needed = static_cast<int64_t>(kernel_->bytes_for(units_, width, inputs_));
+  const TileKernel& kernel = kernel_for(weights, type, rows);
+  const int64_t units = turn ? weights.cols : weights.rows;
+  const int64_t inputs = turn ? weights.rows : weights.cols;
+  const int64_t width = kernel.cols, panels = (units + width - 1) / width;
+  const int64_t bytes = kernel.panel_bytes(width, inputs);
+  const auto needed = static_cast<int64_t>(kernel.bytes_for(units, width, inputs));
   if (panels_.size() < needed) panels_ = Buffer<std::byte>(Device::kCpu, needed);
+  kernel_ = &kernel;
+  float_panels_ = {};
+  units_ = units;
+  inputs_ = inputs;
   const int64_t each = std::max<int64_t>(1, kPackedAtATime / std::max<int64_t>(1, inputs_ * width));
   parallel_for(context, panels, each, [&](int64_t begin, int64_t end) {
     const int64_t unit = begin * width;

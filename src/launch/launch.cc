@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "comm/host_name.h"
+#include "comm/job_secret.h"
 #include "comm/launcher.h"
 #include "core/log.h"
 #include "core/process.h"
@@ -67,6 +68,7 @@ class Job {
                    "--least-ranks needs --restarts: ranks leave when the job is started again");
     if (!options.meet.empty()) meet_ = parse_meeting_point(options.meet);
     remote_ = {ssh_words(options.ssh), program_path()};
+    if (secret_.empty()) secret_ = make_job_secret();
   }
 
   int run() {
@@ -130,9 +132,11 @@ class Job {
     command.folder = std::filesystem::current_path().string();
     command.environment = rank_variables(seat, address, port);
     command.environment.emplace_back("EMBLEM_RESTART", cat(restarts_));
+    command.environment.emplace_back(kSecretVariable, secret_);
     if (seat.host != kThisMachine)
       for (auto& variable : emblem_variables())
-        if (variable.first != "EMBLEM_RESTART" && variable.first != kHostNameVariable)
+        if (variable.first != "EMBLEM_RESTART" && variable.first != kHostNameVariable &&
+            variable.first != kSecretVariable)
           command.environment.push_back(std::move(variable));
     return command;
   }
@@ -164,6 +168,7 @@ class Job {
   Roster roster_;
   std::optional<std::pair<std::string, uint16_t>> meet_;
   RemoteShell remote_;
+  std::string secret_ = job_secret();  // the same after a restart: others may still use the port
   int restarts_ = 0, ports_tried_ = 0;
   bool is_first_ = true;
   bool was_running_ = false;  // an attempt has failed later than kEarlySeconds

@@ -198,18 +198,23 @@ void DevicePredictor::warm_up() {
 void DevicePredictor::compute() {
   struct ReadScopes {  // rows that were found stay where they are until their end
     DevicePredictor& of;
-    explicit ReadScopes(DevicePredictor& predictor) : of(predictor) {
-      for (PredictorLookup& lookup : of.lookups_) lookup.pass = lookup.rows->cache().begin_read();
-    }
+    size_t begun = 0;
     ~ReadScopes() {
-      for (PredictorLookup& lookup : of.lookups_) lookup.rows->cache().end_read(lookup.pass);
+      if (!of.finished_) cudaStreamSynchronize(of.context_.stream);  // after an error
+      for (size_t l = 0; l < begun; ++l) of.lookups_[l].rows->cache().end_read(of.lookups_[l].pass);
     }
-  } epochs(*this);
+  } epochs{*this};
+  finished_ = false;
+  for (PredictorLookup& lookup : lookups_) {
+    lookup.pass = lookup.rows->cache().begin_read();
+    ++epochs.begun;
+  }
   const Bucket& bucket = ready(bucket_);
   for (const PredictorLookup& lookup : lookups_) lookup.rows->clear_report();
   launch(*bucket.all);
   copying_ = false;
   if (bring_missing()) launch(*bucket.again);
+  finished_ = true;
 }
 
 // Waits for the probabilities. What a stream has done is known some microseconds after it is done;

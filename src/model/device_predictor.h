@@ -93,6 +93,7 @@ class DevicePredictor final : public Predictor {
   std::vector<size_t> key_begins_;  // of lookups in the input, for the bucket
   size_t input_bytes_ = 0;          // likewise
   bool copying_ = false;            // a batch may still be on its way to the GPU
+  bool finished_ = true;            // the last compute() came to its end
   CacheCounts counts_;
 };
 

@@ -41,7 +41,7 @@ Node add_self_attention(Graph& graph, const std::string& scope, const SequenceIn
   // As in torch's MultiheadAttention, whose input projections are one matrix.
   const Graph::LinearInitial in_projection{Initial::xavier_uniform(width, 3 * width),
                                            Initial::zeros()};
-  const Graph::LinearInitial out_projection{{}, Initial::zeros()};
+  const Graph::LinearInitial out_projection{Initial::linear(width), Initial::zeros()};
   Node projected[3];
   const char* names[] = {".query", ".key", ".value"};
   for (int i = 0; i < 3; ++i) {

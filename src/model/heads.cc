@@ -29,7 +29,8 @@ void add_loss(Graph& graph, ModelInputs& inputs, const HeadSpec& spec, Node logi
       return graph.focal_loss(logits, target, loss.binary_focal_loss().gamma(),
                               loss.binary_focal_loss().alpha());
     case LossConfig::kL2Loss:
-      return graph.l2_loss(logits, target);
+      return graph.l2_loss(logits, target, loss.l2_loss().mean(),
+                           loss.l2_loss().standard_deviation());
     case LossConfig::kJrcLoss:
       return graph.jrc_loss(logits, inputs.ids(loss.jrc_loss().session_name()), target,
                             loss.jrc_loss().alpha());

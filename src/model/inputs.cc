@@ -229,7 +229,9 @@ Node ModelInputs::wide_sum(const std::string& name) {
   }
   if (!sparse.names.empty()) sums.push_back(graph_.row_sum(join(sparse)));
   // A numeric feature's wide weight multiplies its value.
-  if (!dense.names.empty()) sums.push_back(graph_.linear(join(dense), 1));
+  if (!dense.names.empty())
+    sums.push_back(
+        graph_.linear(join(dense), 1, Activation::kNone, {.weight = Initial::zeros()}));
   EMBLEM_REQUIRE(!sums.empty(), "feature group \"", name,
                  "\" has no features; list them in feature_names");
   return sums.size() == 1 ? sums[0] : graph_.sum(sums);

@@ -28,11 +28,17 @@ int64_t table_bytes(const config::PipelineConfig& config, const LookupPlan& plan
   return bytes;
 }
 
-// Rather too little: without the numbers that tell which rows have changed.
-double static_bytes_of(const TableSettings& table) {
-  if (table.kind != TableKind::kStatic) return 0;
-  return static_cast<double>(local_rows(table.capacity, table.held)) *
-         static_cast<double>(row_bytes_of(table));
+int64_t rows_of(const TableSettings& table) {
+  return table.kind == TableKind::kStatic ? local_rows(table.capacity, table.held) : table.capacity;
+}
+
+// Of host memory that is written when the table is made. Rather too little: without alignment and
+// the numbers that tell which rows have changed.
+double host_bytes_of(const Context& context, const TableSettings& table) {
+  const bool counts = context.device == Device::kCpu ? table.kind == TableKind::kStatic
+                                                     : table.placement != Placement::kDevice;
+  if (!counts) return 0;
+  return static_cast<double>(rows_of(table)) * static_cast<double>(row_bytes_of(table));
 }
 
 // Elements of a row of a sequence, where the pipeline does not limit them.
@@ -86,25 +92,29 @@ TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
 
 void require_table_memory(const Context& context, std::span<const TableSettings> tables,
                           int64_t room) {
-  if (context.device != Device::kCpu || tables.empty()) return;
+  if (tables.empty()) return;
+  const bool on_cpu = context.device == Device::kCpu;
   double wanted = 0;
-  for (const TableSettings& table : tables) wanted += static_bytes_of(table);
-  const auto left =
-      static_cast<double>(room > 0 ? room : available_memory_bytes() + free_swap_bytes());
+  for (const TableSettings& table : tables) wanted += host_bytes_of(context, table);
+  const int64_t found = available_memory_bytes() + (on_cpu ? free_swap_bytes() : 0);
+  const auto left = static_cast<double>(room > 0 ? room : found);
   if (wanted <= left) return;
   const TableSettings& largest = *std::max_element(
-      tables.begin(), tables.end(), [](const TableSettings& a, const TableSettings& b) {
-        return static_bytes_of(a) < static_bytes_of(b);
+      tables.begin(), tables.end(), [&](const TableSettings& a, const TableSettings& b) {
+        return host_bytes_of(context, a) < host_bytes_of(context, b);
       });
   throw Error(
       ErrorCode::kOutOfMemory,
-      cat("out of memory: the static tables need ", format_bytes(wanted), ", but only ",
+      cat("out of memory: the ", on_cpu ? "static tables" : "tables with a cache on the GPU",
+          " need ", format_bytes(wanted), on_cpu ? "" : " of host memory", ", but only ",
           format_bytes(left), " are available; the largest is ", largest.name, ", ",
-          local_rows(largest.capacity, largest.held), " rows of ", row_bytes_of(largest),
-          " bytes, ", format_bytes(static_bytes_of(largest)),
-          ": give it fewer rows (num_buckets, hash_bucket_size, the row numbers of its "
-          "vocab_file), make it dynamic (dynamicemb), divide it among ranks of several hosts "
-          "(emblem launch --hosts), or use a machine with more memory"));
+          rows_of(largest), " rows of ", row_bytes_of(largest), " bytes, ",
+          format_bytes(host_bytes_of(context, largest)),
+          ": give it fewer rows (num_buckets, hash_bucket_size, max_capacity, the row numbers of "
+          "its vocab_file), ",
+          on_cpu ? "make it dynamic (dynamicemb), " : "",
+          "divide it among ranks of several hosts (emblem launch --hosts), or use a machine with "
+          "more memory"));
 }
 
 void require_dense_memory(const Context& context, const Graph& graph, int64_t rows) {

@@ -28,9 +28,10 @@ struct TrainingBytes {
 TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
                                       const FeatureLayout& layout, double keys_per_feature = 1);
 
-// Throws Error (kOutOfMemory) that names the largest of `tables` when those of them that are
-// static, whose rows are all written when they are made, need more than `room` bytes; 0: more than
-// the machine has left, memory and swap. Does nothing on a GPU.
+// Throws Error (kOutOfMemory) that names the largest of `tables` when those of them whose rows are
+// all written when they are made need more than `room` bytes of host memory; 0: more than the
+// machine has left. On a CPU these are static tables, whose rows may be in swap; on a GPU, tables
+// with a cache over host memory, which is pinned.
 void require_table_memory(const Context& context, std::span<const TableSettings> tables,
                           int64_t room = 0);
 

@@ -39,6 +39,21 @@ TEST(TableMemory, DynamicTablesAndTablesOfGpusAreNotCounted) {
   EXPECT_NO_THROW(require_table_memory(Context{.device = Device::kCuda}, fixed, 1));
 }
 
+TEST(TableMemory, TablesWithAGpuCacheAreRefusedTogether) {
+  const Context gpu{.device = Device::kCuda};
+  std::vector<TableSettings> tables = {table("fixed", 32 << 10),
+                                       table("grows", 96 << 10, TableKind::kDynamic),
+                                       table("on_the_gpu", 1 << 30)};
+  tables[0].placement = Placement::kCache;
+  tables[1].placement = Placement::kHost;
+  EXPECT_NO_THROW(require_table_memory(gpu, tables, 4 * kMiB));
+  EXPECT_THAT(
+      [&] { require_table_memory(gpu, tables, 4 * kMiB - 1); },
+      ThrowsMessage<Error>(AllOf(
+          HasSubstr("the tables with a cache on the GPU need 4.00 MiB of host memory"),
+          HasSubstr("the largest is grows, 98304 rows of 32 bytes"), HasSubstr("max_capacity"))));
+}
+
 TEST(TableMemory, ARankCountsItsRows) {
   std::vector<TableSettings> tables = {table("shared", 64 << 10)};
   tables[0].held = part_range_of(0, 2);

@@ -275,8 +275,8 @@ TEST(SelfAttentionEncoder, StartsWithTheValuesOfTorchsMultiheadAttention) {
   };
   const float stacked = std::sqrt(6.0f / (4 * kWidth)), linear = 1.0f / std::sqrt(float{kWidth});
   for (const std::string part : {"query", "key", "value"}) {
-    EXPECT_NEAR(largest(part + ".0.weight"), 1.0f / std::sqrt(8.0f), 0.02f) << part;
-    EXPECT_GT(largest(part + ".0.bias"), 0.0f) << part;
+    EXPECT_NEAR(largest(part + ".0.weight"), std::sqrt(6.0f / (8 + kWidth)), 0.02f) << part;
+    EXPECT_EQ(largest(part + ".0.bias"), 0.0f) << part;
     EXPECT_NEAR(largest(part + ".1.weight"), stacked, 0.01f) << part;
     EXPECT_EQ(largest(part + ".1.bias"), 0.0f) << part;
   }

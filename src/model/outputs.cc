@@ -42,8 +42,10 @@ void compute_output(const OutputSpec& output, int64_t classes, View<const float>
         softmax(from, classes, to);
         break;
       case Value::kLogits:
-      case Value::kNumber:
         std::copy_n(from, output.cols, to);
+        break;
+      case Value::kNumber:
+        to[0] = output.mean + output.deviation * from[0];
         break;
     }
   }

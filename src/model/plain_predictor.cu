@@ -1,8 +1,35 @@
 #include <algorithm>
+#include <exception>
 
+#include "emblem/error.h"
 #include "model/plain_predictor.h"
 
 namespace emblem::cuda {
+namespace {
+
+// After an error, work with the batch that was enqueued before it may still read or write memory
+// that the next batch uses.
+class WaitAfterError {
+ public:
+  WaitAfterError(const Context& context, BatchCopier& copier)
+      : context_(context), copier_(copier), exceptions_(std::uncaught_exceptions()) {}
+  ~WaitAfterError() {
+    if (std::uncaught_exceptions() == exceptions_) return;
+    try {
+      copier_.wait_for_copy(0);
+      context_.synchronize();
+    } catch (const Error&) {  // the first error is the one to report
+    }
+  }
+  WaitAfterError(const WaitAfterError&) = delete;
+
+ private:
+  const Context& context_;
+  BatchCopier& copier_;
+  int exceptions_;
+};
+
+}  // namespace
 
 PlainPredictor::PlainPredictor(const Context& context, std::unique_ptr<Model> model,
                                int64_t max_rows)
@@ -18,6 +45,7 @@ PlainPredictor::PlainPredictor(const Context& context, std::unique_ptr<Model> mo
 void PlainPredictor::run(const Context& context, const ModelBatch& batch,
                          std::span<const PredictedOutput> outputs) {
   context_.threads = context.threads;
+  const WaitAfterError wait(context_, copier_);
   for (int64_t begin = 0; begin < batch.rows; begin += max_rows_) {
     const int64_t rows = std::min(max_rows_, batch.rows - begin);
     const ModelBatch& there = copier_.copy(0, piece_.cut(batch, begin, rows));

@@ -118,7 +118,7 @@ class Graph {
   Node embedding_input(std::string name, int64_t cols, Space space = {});
   // [rows, 1] of 64-bit integers, fed through ids(): what losses group rows by.
   Node id_input(std::string name);
-  // Weights and biases start as those of torch's Linear where `initial` does not say otherwise.
+  // Weights start uniform by Xavier, biases at 0, where `initial` does not say otherwise.
   struct LinearInitial {
     std::optional<Initial> weight, bias;
   };
@@ -219,7 +219,8 @@ class Graph {
   // labels are numbers of columns of logits.
   void softmax_cross_entropy(Node logits, const Target& target, float label_smoothing = 0.0f);
   void focal_loss(Node logits, const Target& target, float gamma, float alpha);
-  void l2_loss(Node values, const Target& target);
+  // Of (label - mean) / deviation.
+  void l2_loss(Node values, const Target& target, float mean = 0.0f, float deviation = 1.0f);
   // logits [rows, 2]; sessions is an id input.
   void jrc_loss(Node logits, Node sessions, const Target& target, float alpha);
   // Distillation, in training only: the mean over rows and columns of (x - stopped y)^2; -0.1 times

@@ -97,9 +97,12 @@ void Graph::focal_loss(Node logits, const Target& target, float gamma, float alp
   add_row_loss(*state_, formula, logits, target);
 }
 
-void Graph::l2_loss(Node values, const Target& target) {
-  require_cols(losses::SquaredError::kKind, *state_->tensor(values, "l2_loss"), 1);
-  add_row_loss(*state_, losses::SquaredError{}, values, target);
+void Graph::l2_loss(Node values, const Target& target, float mean, float deviation) {
+  const losses::SquaredError formula{mean, deviation};
+  require_cols(formula.kKind, *state_->tensor(values, formula.kKind), 1);
+  EMBLEM_REQUIRE(deviation > 0.0f, formula.kKind, ": the deviation is ", deviation,
+                 ", but must be above 0");
+  add_row_loss(*state_, formula, values, target);
 }
 
 void Graph::jrc_loss(Node logits, Node sessions, const Target& target, float alpha) {

@@ -45,6 +45,7 @@ void GraphState::plan_types() {
 // Rows that begin at odd places are padded with zeros for matrix products, where all
 // ops that read and write them know of it.
 void GraphState::plan_strides() {
+  for (const NodeState& node : nodes) node.tensor->stride = node.tensor->cols;
   if (precision == DType::kF32 || purpose == Graph::Purpose::kInference) return;
   for (NodeState& node : nodes) {
     Tensor* tensor = node.tensor.get();

@@ -41,7 +41,7 @@ GraphState::Recorded& GraphState::recorded_for_shape() {
 
 // The first run of a shape plans its matrix products; the second is recorded while it is enqueued.
 // In training a forward is replayed only where its backward will be too: ops remember on the host
-// what the last forward that they enqueued was like.
+// what the last forward that they enqueued was like. A run that fails is not counted.
 void GraphState::run_forward(const Context& context) {
   dispatch(
       context.device, [&] { enqueue_forward(context); },
@@ -49,12 +49,11 @@ void GraphState::run_forward(const Context& context) {
         if (!can_be_recorded(context)) return enqueue_forward(context);
         Recorded& shape = recorded_for_shape();
         const bool may_replay = phase == Phase::kEval || shape.backward != nullptr;
-        if (shape.forward_runs++ == 0 || (shape.forward != nullptr && !may_replay))
-          return enqueue_forward(context);
-        if (shape.forward == nullptr)
-          shape.forward =
-              std::make_shared<cuda::CudaGraph>(context, [&] { enqueue_forward(context); });
-        shape.forward->launch(context);
+        if (shape.forward_runs == 0 || (shape.forward != nullptr && !may_replay))
+          enqueue_forward(context);
+        else
+          cuda::replay(context, shape.forward, [&] { enqueue_forward(context); });
+        ++shape.forward_runs;
       });
 }
 
@@ -64,11 +63,11 @@ void GraphState::run_backward(const Context& context) {
       [&] {
         if (!can_be_recorded(context)) return enqueue_backward(context);
         Recorded& shape = recorded_for_shape();
-        if (shape.backward_runs++ == 0) return enqueue_backward(context);
-        if (shape.backward == nullptr)
-          shape.backward =
-              std::make_shared<cuda::CudaGraph>(context, [&] { enqueue_backward(context); });
-        shape.backward->launch(context);
+        if (shape.backward_runs == 0)
+          enqueue_backward(context);
+        else
+          cuda::replay(context, shape.backward, [&] { enqueue_backward(context); });
+        ++shape.backward_runs;
       });
 }
 

@@ -9,8 +9,6 @@
 namespace emblem {
 namespace {
 
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }  // to a cache line
-
 // Drawn on the CPU: the same bytes on every device.
 Buffer<float> initial_values(const Context& context, const ParameterSet& set, uint64_t seed) {
   std::vector<float> values(set.floats());
@@ -29,6 +27,7 @@ void GraphState::check_device(const Context& context) const {
 // give 0 without reading anything.
 void GraphState::plan_evaluation() {
   std::set<const Tensor*> needed, for_training;
+  evaluated_ops.clear();
   for (const NodeState& node : nodes)
     if (node.is_output) needed.insert(node.tensor.get());
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
@@ -45,6 +44,7 @@ void GraphState::plan_evaluation() {
 // Decides which ops run backward and, for each of their inputs, who writes its gradient first.
 void GraphState::plan_backward() {
   std::map<const Tensor*, bool> reached;  // the loss depends on it
+  backward_ops.clear();
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
     const bool is_loss = (*op)->output() == nullptr;
     if (!is_loss && !(reached[(*op)->output()] && (*op)->output()->needs_gradient)) continue;
@@ -67,79 +67,10 @@ void GraphState::plan_backward() {
   }
 }
 
-// Gives each gradient of a space a place; places are used again once the op that computed the node
-// has run backward, which keeps them few and in the cache.
-void GraphState::plan_gradients(const Context& context, Space space) {
-  struct Taken {
-    int64_t begin, end;
-    const Tensor* tensor;
-  };
-  std::vector<Taken> taken;  // in order of `begin`
-  std::map<const Tensor*, NodeState*> states;
-  for (NodeState& node : nodes) {
-    if (node.tensor->space != space) continue;
-    states[node.tensor.get()] = &node;
-    node.gradient_begin = -1;
-  }
-  int64_t bytes = 0;
-  const auto take = [&](NodeState& node) {
-    if (node.gradient_begin >= 0) return;
-    const int64_t size =
-        align(node.tensor->stride * capacity_of(space) * size_of(node.tensor->dtype));
-    int64_t begin = 0;
-    auto at = taken.begin();
-    for (; at != taken.end() && begin + size > at->begin; ++at) begin = at->end;
-    taken.insert(at, {begin, begin + size, node.tensor.get()});
-    node.gradient_begin = begin;
-    bytes = std::max(bytes, begin + size);
-  };
-  for (NodeState& node : nodes) {
-    if (node.tensor->space == space && node.kind == Kind::kTrainedInput) take(node);
-  }
-  for (Op* op : backward_ops) {
-    for (size_t i = 0; i < op->inputs().size(); ++i) {
-      Tensor* input = op->inputs()[i];
-      if (input->needs_gradient && op->sends_gradient(i) && states.contains(input))
-        take(*states[input]);
-    }
-    std::erase_if(taken, [&](const Taken& t) { return t.tensor == op->output(); });
-  }
-  // Trained inputs that the loss does not depend on stay zero.
-  Buffer<char>& gradients = memory[space.id].gradients;
-  gradients = Buffer<char>::zeros(context, bytes);
-  for (const auto& [tensor, node] : states) {
-    if (node->gradient_begin >= 0)
-      node->tensor->gradient_data = gradients.data() + node->gradient_begin;
-  }
-}
-
 int64_t GraphState::widest_row() const {
   int64_t widest = 0;
   for (const NodeState& node : nodes) widest = std::max(widest, node.tensor->stride);
   return widest;
-}
-
-void GraphState::plan_values(const Context& context, Space space) {
-  const int64_t capacity = capacity_of(space);
-  int64_t bytes = 0;
-  for (NodeState& node : nodes) {
-    if (node.tensor->space != space) continue;
-    node.value_begin = bytes;
-    const int64_t row_bytes = node.kind == Kind::kIds
-                                  ? static_cast<int64_t>(sizeof(int64_t))
-                                  : node.tensor->stride * size_of(node.tensor->dtype);
-    bytes += align(row_bytes * capacity);
-    if (node.has_wide_value) node.wide_value = Buffer<float>(device, capacity, node.tensor->cols);
-    if (node.has_wide_gradient)
-      node.wide_gradient = Buffer<float>(device, capacity, node.tensor->cols);
-  }
-  // The padding of rows (Tensor::stride) stays zero.
-  Buffer<char>& values = memory[space.id].values;
-  values = precision == DType::kF32 ? Buffer<char>(context.device, bytes)
-                                    : Buffer<char>::zeros(context, bytes);
-  for (NodeState& node : nodes) {
-    if (node.tensor->space == space) node.tensor->value_data = values.data() + node.value_begin;
-  }
 }
 
 void Graph::prepare(const Context& context, int64_t max_rows, DType precision, Purpose purpose) {
@@ -159,7 +90,6 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
     }
     precision = DType::kF32;
   }
-  s.prepared = true;
   s.device = context.device;
   s.precision = precision;
   s.max_rows = max_rows;
@@ -172,8 +102,9 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
     sequence.offsets = Buffer<int32_t>(context.device, max_rows + 1);
   for (const auto& op : s.ops) op->set_max_batch_rows(max_rows);
   s.memory.resize(s.sequences.size() + 1);
-  for (const Space space : s.spaces()) s.allocate_space(context, space);
-  s.allocate_workspace(context);
+  for (const Space space : s.spaces())
+    s.use(space, s.plan_space(context, space, s.capacity_of(space)));
+  for (const Space space : s.spaces()) s.prepare_ops(context, space, s.capacity_of(space));
   s.parameter_values = initial_values(context, s.parameters, s.seed);
   if (purpose == Graph::Purpose::kTraining)
     s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
@@ -193,6 +124,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   if (precision != DType::kF32)
     s.narrow_parameters = Buffer<uint16_t>(context.device, s.parameters.floats());
   context.synchronize();
+  s.prepared = true;
 }
 
 void Graph::set_rows(int64_t rows) {

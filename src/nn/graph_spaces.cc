@@ -93,33 +93,6 @@ void GraphState::check_elements() const {
   for (const Space space : spaces()) (void)real_rows_of(space);
 }
 
-void GraphState::allocate_space(const Context& context, Space space) {
-  if (purpose == Graph::Purpose::kTraining) plan_gradients(context, space);
-  plan_values(context, space);
-  for (const auto& op : ops) {
-    if (op->space() == space) op->prepare(device, capacity_of(space));
-  }
-}
-
-void GraphState::allocate_workspace(const Context& context) {
-  int64_t floats = 0;
-  for (const auto& op : ops)
-    floats = std::max(floats, op->workspace_floats(device, capacity_of(op->space())));
-  if (floats > workspace.size() || workspace.data() == nullptr)
-    workspace = Buffer<float>(context.device, floats);
-}
-
-// Parameters, and what belongs to the batch or to other sequences, stay where they are.
-void GraphState::grow(const Context& context, Space space, int64_t elements) {
-  context.synchronize();
-  recorded.clear();
-  Sequence& sequence = sequences[space.id - 1];
-  sequence.capacity = round_elements(elements + elements / 8);
-  sequence.row_of = Buffer<int32_t>(device, sequence.capacity);
-  allocate_space(context, space);
-  allocate_workspace(context);
-}
-
 // What is fed ends at the last element.
 void GraphState::clear_padding_of_inputs(const Context& context, Space space) {
   const int64_t elements = real_rows_of(space), padding = rows_of(space) - elements;

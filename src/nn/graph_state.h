@@ -23,10 +23,8 @@ struct GraphState {
   struct NodeState {
     std::unique_ptr<Tensor> tensor;
     Kind kind = Kind::kComputed;
-    int64_t value_begin = 0;      // byte in `values`
-    int64_t gradient_begin = -1;  // byte in `gradients`; -1: none
-    bool fed_narrow = false;      // an embedding input
-    bool is_output = false;       // a computed node that value() gives in every precision
+    bool fed_narrow = false;  // an embedding input
+    bool is_output = false;   // a computed node that value() gives in every precision
     // Of a 16-bit graph, in fp32: the values of inputs and outputs, the gradients of trained
     // inputs.
     bool has_wide_value = false, has_wide_gradient = false;
@@ -35,6 +33,18 @@ struct GraphState {
   // Values and gradients of the nodes of a space.
   struct Memory {
     Buffer<char> values, gradients;
+  };
+  // The memory of a space for a number of rows, before the space uses it.
+  struct SpacePlan {
+    struct OfNode {
+      int64_t value_begin = 0;      // byte in `values`
+      int64_t gradient_begin = -1;  // byte in `gradients`; -1: none
+      Buffer<float> wide_value, wide_gradient;
+    };
+    int64_t rows = 0;
+    Memory memory;
+    std::vector<OfNode> nodes;  // as `nodes` of the graph; empty where of another space
+    Buffer<int32_t> row_of;     // of a sequence
   };
   struct Sequence {
     std::string name;
@@ -108,9 +118,13 @@ struct GraphState {
   int64_t real_rows_of(Space space) const;  // without padding
   std::vector<Space> spaces() const;
   Sequence& sequence(Space space, const char* used_by);
-  // Allocates values, gradients and what ops keep, of one space.
-  void allocate_space(const Context& context, Space space);
-  void allocate_workspace(const Context& context);
+  // Allocates values and gradients of one space; nothing uses them yet.
+  SpacePlan plan_space(const Context& context, Space space, int64_t rows) const;
+  void use(Space space, SpacePlan plan) noexcept;
+  // Allocates what ops keep for up to `rows` rows of a space, and the workspace. Where it throws,
+  // ops have at least the memory that they had before.
+  void prepare_ops(const Context& context, Space space, int64_t rows);
+  // More memory for a sequence. Where it throws, the graph has the capacity of before.
   void grow(const Context& context, Space space, int64_t elements);
   void clear_padding_of_inputs(const Context& context, Space space);
   void check_elements() const;
@@ -121,7 +135,6 @@ struct GraphState {
   void plan_evaluation();
   void chain_layers();  // after freeze()
   void plan_backward();
-  void plan_values(const Context& context, Space space);
   int64_t widest_row() const;  // elements
   void publish_step(const Context& context);
   // Enqueue all kernels of a pass, or replay them.
@@ -133,7 +146,8 @@ struct GraphState {
   void narrow_inputs(const Context& context);
   void widen_outputs(const Context& context);
   void widen_gradients(const Context& context);
-  void plan_gradients(const Context& context, Space space);
+  void plan_values(const Context& context, Space space, SpacePlan& plan) const;
+  void plan_gradients(const Context& context, Space space, SpacePlan& plan) const;
   void check_device(const Context& context) const;
   OpContext op_context(const Context& context, const Op& op);
 };

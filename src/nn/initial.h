@@ -16,7 +16,7 @@ struct Initial {
   static Initial uniform(float bound) { return {Kind::kUniform, bound}; }
   static Initial normal(float deviation) { return {Kind::kNormal, deviation}; }
 
-  // Weights and biases of torch's Linear.
+  // Weights and biases of torch's convolutions and linear layers.
   static Initial linear(int64_t inputs) { return uniform(root_of(1.0f, inputs)); }
   static Initial xavier_uniform(int64_t inputs, int64_t outputs) {
     return uniform(root_of(6.0f, inputs + outputs));

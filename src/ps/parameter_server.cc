@@ -12,7 +12,10 @@ ParameterServer::ParameterServer(PsConfig config)
       databases_(config_),
       redis_filler_(databases_.redis != nullptr ? std::make_unique<RedisFiller>(databases_)
                                                 : nullptr),
-      loader_(config_, databases_, redis_filler_.get(), promotions_),
+      redis_guard_(redis_filler_ != nullptr
+                       ? std::make_unique<RedisGuard>(*databases_.redis, *redis_filler_)
+                       : nullptr),
+      loader_(config_, databases_, redis_filler_.get(), redis_guard_.get(), promotions_),
       applier_(databases_),
       intake_(
           std::make_unique<UpdateIntake>(config_, databases_, [this] { return models_.all(); })) {
@@ -45,7 +48,7 @@ void ParameterServer::watch_redis() {
   redis_watch_ =
       std::make_unique<PeriodicTask>("filling", std::vector{plan}, [this](const std::string&) {
         try {
-          redis_filler_->refill_lost();
+          redis_guard_->look();
         } catch (const Error& error) {
           // Requests say that it is out of reach.
           if (error.code() != ErrorCode::kUnavailable) throw;

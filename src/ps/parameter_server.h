@@ -30,8 +30,8 @@ namespace emblem {
 // RocksDB keep one table whatever the version, as with HPS: loading another version writes over the
 // rows of the one before, which reads them from then on.
 //
-// A Redis that comes back without its rows is noticed: it is not read until it has been filled
-// again from L3 or from the files of the model.
+// A Redis that has lost rows is noticed, by partition: what it has lost is served from L3 or from
+// the files of the model until it has been filled again from there.
 class ParameterServer {
  public:
   // Without a configuration, rows are in memory. Opens the databases; throws kUnavailable or
@@ -80,6 +80,7 @@ class ParameterServer {
   PromotionQueue promotions_;
   ModelRegistry models_;
   std::unique_ptr<RedisFiller> redis_filler_;  // null: no Redis
+  std::unique_ptr<RedisGuard> redis_guard_;
   TierLoader loader_;
   DeltaApplier applier_;
   std::mutex loading_;  // one model at a time

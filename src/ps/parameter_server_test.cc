@@ -214,6 +214,7 @@ TEST_F(ParameterServerTest, RefreshBringsTheRowsOfTheDatabaseIntoMemory) {
 #if defined(EMBLEM_WITH_REDIS) && defined(EMBLEM_WITH_ROCKSDB)
 
 TEST_F(ParameterServerTest, WithRedisDownTheDatabaseOnDiskAnswersAndWithoutItLookupsFail) {
+  EMBLEM_SKIP_WITHOUT_REDIS();
   RedisServer redis;
   ASSERT_TRUE(redis.wait());
   PsConfig config = on_disk(PsVolatile::Type::kRedis);
@@ -257,6 +258,7 @@ TEST_F(ParameterServerTest, WithRedisDownTheDatabaseOnDiskAnswersAndWithoutItLoo
 
 // It must not be mistaken for one that knows none of the keys.
 TEST_F(ParameterServerTest, ARedisThatComesBackEmptyIsNotReadUntilItIsFilledAgain) {
+  EMBLEM_SKIP_WITHOUT_REDIS();
   RedisServer redis;
   ASSERT_TRUE(redis.wait());
   PsConfig config;
@@ -285,6 +287,7 @@ TEST_F(ParameterServerTest, ARedisThatComesBackEmptyIsNotReadUntilItIsFilledAgai
 }
 
 TEST_F(ParameterServerTest, AnotherProcessFindsTheRowsInRedis) {
+  EMBLEM_SKIP_WITHOUT_REDIS();
   RedisServer redis;
   ASSERT_TRUE(redis.wait());
   PsConfig config;

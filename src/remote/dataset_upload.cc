@@ -41,7 +41,7 @@ std::map<std::string, std::vector<DataSetFile>> folders_of(const std::string& lo
   return folders;
 }
 
-// Until the last request nobody reads the data set: its manifests say that it is not whole.
+// Until the last request no reader takes the data set: its manifests say that it is not whole.
 void upload_data_set(RemoteStorage& storage, const std::string& local, const std::string& to,
                      const std::vector<ObjectInfo>& old) {
   std::vector<std::string> names = files_in(local);
@@ -77,15 +77,15 @@ void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite ove
   upload_data_set(storage, local, address, old);
 }
 
-void write_data_set(const std::string& to, Overwrite overwrite,
+void write_data_set(const std::string& to, Overwrite overwrite, const Storage& storage,
                     const std::function<void(const std::string& folder)>& write) {
   if (is_object_uri(to))
-    write_to_store(remote_storage(), to, overwrite, write);
+    write_to_store(storage_for(storage, to), to, overwrite, write);
   else
     write(to);
 }
 
-void refuse_inputs_in(const std::string& inputs, const std::string& to) {
+void refuse_inputs_in(const std::string& inputs, const std::string& to, const Storage& storage) {
   if (!is_object_uri(to)) return;
   const std::string target = with_slash(to);
   for (const std::string& item : split(inputs, ',')) {
@@ -95,7 +95,7 @@ void refuse_inputs_in(const std::string& inputs, const std::string& to) {
     EMBLEM_REQUIRE(!target.starts_with(folder), "--to ", to, " is ",
                    target == folder ? "also" : "inside", " the input ", input,
                    "; give an address outside of it");
-    for (const ObjectInfo& object : remote_storage().expand(input))
+    for (const ObjectInfo& object : storage_for(storage, input).expand(input))
       EMBLEM_REQUIRE(!object.uri.starts_with(target), "--to ", to, " holds the input ", object.uri,
                      ", which would be replaced; give another address");
   }

@@ -16,10 +16,10 @@ void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite ove
                     const std::function<void(const std::string& folder)>& write);
 
 // Calls `write` with `to` itself where that is a folder, otherwise as write_to_store.
-void write_data_set(const std::string& to, Overwrite overwrite,
+void write_data_set(const std::string& to, Overwrite overwrite, const Storage& storage,
                     const std::function<void(const std::string& folder)>& write);
 
 // Throws Error when the address `to` would replace one of `inputs`, or appear among them.
-void refuse_inputs_in(const std::string& inputs, const std::string& to);
+void refuse_inputs_in(const std::string& inputs, const std::string& to, const Storage& storage);
 
 }  // namespace emblem

@@ -35,14 +35,15 @@ void fetch_range(RemoteStorage& storage, const Range& range) {
   write_at(to.get(), content.data(), range.bytes, range.offset, range.file->path);
 }
 
-// Written again meanwhile: parts of two versions may have arrived.
-void require_unchanged(RemoteStorage& storage, const ObjectInfo& seen) {
+// Written again meanwhile: parts of two versions may have arrived. Or damaged on the way.
+void require_intact(RemoteStorage& storage, const FileDownload& file) {
+  const ObjectInfo& seen = file.object;
   const auto now = storage.find(seen.uri);
   const bool same = now && now->bytes == seen.bytes && now->modified == seen.modified &&
                     (seen.etag.empty() || now->etag.empty() || now->etag == seen.etag);
   if (!same)
-    throw Error(ErrorCode::kUnavailable,
-                cat(shown_uri(seen.uri), " changed while it was fetched"));
+    throw Error(ErrorCode::kUnavailable, cat(shown_uri(seen.uri), " changed while it was fetched"));
+  storage.check_copy(*now, file.path);
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ void download_files(RemoteStorage& storage, const std::vector<FileDownload>& fil
                      fetch_range(storage, ranges[static_cast<size_t>(i)]);
                  });
   }
-  for (const FileDownload& file : files) require_unchanged(storage, file.object);
+  for (const FileDownload& file : files) require_intact(storage, file);
 }
 
 }  // namespace emblem

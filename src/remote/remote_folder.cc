@@ -77,9 +77,16 @@ std::map<std::string, int64_t> RemoteFolder::look_at(const std::string& unit) {
   return sizes;
 }
 
-void RemoteFolder::remove(const std::string& unit) {
+void RemoteFolder::remove_manifest(const std::string& unit) {
   storage_.remove(address(unit + "/" + kUnitManifest));
-  units_.erase(unit);
+  look_at(unit);
+  if (has(unit))
+    throw Error(ErrorCode::kUnavailable,
+                cat(shown_uri(address(unit + "/" + kUnitManifest)), " was not removed"));
+}
+
+void RemoteFolder::remove(const std::string& unit) {
+  remove_manifest(unit);
   storage_.remove_folder(address(unit));
 }
 
@@ -104,7 +111,8 @@ std::string fingerprint_of(RemoteStorage& storage, const std::vector<ObjectInfo>
                     cat(shown_uri(object.uri), " was removed while it was looked at"));
       object.etag = now->etag;
     }
-    text += cat(object.uri, " ", object.bytes, " ", object.modified, " ", object.etag, "\n");
+    text += cat(object.store, " ", object.uri, " ", object.bytes, " ", object.modified, " ",
+                object.etag, "\n");
   }
   return hash_of(text);
 }

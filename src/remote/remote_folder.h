@@ -50,6 +50,8 @@ class RemoteFolder {
   std::map<std::string, int64_t> look_at(const std::string& unit);
   // Removes a unit, its manifest first.
   void remove(const std::string& unit);
+  // Removes the manifest alone, and makes sure that it is gone: what follows is not for readers.
+  void remove_manifest(const std::string& unit);
 
   bool is_loose(const std::string& name) const;
 

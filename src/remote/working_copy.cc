@@ -42,7 +42,7 @@ std::unique_ptr<FileLock> lock_copy(const std::string& local, const std::string&
 }
 
 std::string local_folder(RemoteStorage& storage, const std::string& uri) {
-  return copy_path(storage.cache().folder(), hash_of(uri) + "-train");
+  return copy_path(storage.cache().folder(), hash_of(storage.identity_of(uri)) + "-train");
 }
 
 }  // namespace
@@ -58,6 +58,10 @@ WorkingCopy::WorkingCopy(RemoteStorage& storage, const std::string& uri, int dep
   mark_copy_pending(local_);
   write_copy_address(local_, remote_.uri());
   clean_up();
+  look();
+}
+
+void WorkingCopy::look() {
   remote_.look();
   // A listing without what was just written is not true; what it lacks must not be removed here.
   if (!remote_.has_object(store_lock_->object_name()))
@@ -283,8 +287,7 @@ void WorkingCopy::upload_contents(const std::string& unit, const UnitSnapshot& s
   }
   // Readers must not see files of two versions.
   require_lock();
-  if (!missing.empty() && sizes.contains(kUnitManifest))
-    remote_.storage().remove(remote_.address(unit + "/" + kUnitManifest));
+  if (!missing.empty() && sizes.contains(kUnitManifest)) remote_.remove_manifest(unit);
   send(missing, snapshot.path(), unit);
 }
 

@@ -43,6 +43,8 @@ class WorkingCopy {
   const std::string& uri() const { return remote_.uri(); }
   // As the last request has seen it.
   const RemoteFolder& remote() const { return remote_; }
+  // Lists the remote folder again.
+  void look();
 
   // What has a manifest here.
   std::set<std::string> local_units() const;

@@ -138,6 +138,30 @@ TEST_F(WorkingCopyTest, AUnitThatIsRemovedDuringItsUploadStillArrives) {
   EXPECT_EQ(stored("model.ckpt-10"), "ten");
 }
 
+TEST_F(WorkingCopyTest, TheFilesOfAUnitStayWhileItsManifestIsNotRemoved) {
+  const auto first = storage();
+  const auto copy = open(*first);
+  write_unit(copy->local() + "/model.ckpt-10", "ten");
+  upload_all(*copy);
+  all_.before = [](const std::string& request) {  // "there is no such object", which is not true
+    if (request == "DELETE s3://b/runs/1/model.ckpt-10/manifest.json") throw Skipped{};
+  };
+  EXPECT_THROW(copy->remove("model.ckpt-10"), Error);
+  all_.before = nullptr;
+  EXPECT_EQ(stored("model.ckpt-10"), "ten");
+}
+
+TEST_F(WorkingCopyTest, FilesThatWereJustUploadedCanBeFetched) {
+  all_.put("s3://b/runs/1/log", "old");
+  const auto first = storage();
+  const auto copy = open(*first);
+  write_text_file_atomically(copy->local() + "/log", "longer than before");
+  copy->upload_loose_files();
+  copy->look();
+  copy->fetch_files();
+  EXPECT_EQ(read_text_file(copy->local() + "/log"), "longer than before");
+}
+
 // A training that saves 10 and 20, removes 10 here and there, and extends its log; `failed` is set
 // when a request of it failed for good. Then a process with a healthy store continues.
 class FaultsTest : public WorkingCopyTest,

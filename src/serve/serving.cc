@@ -1,11 +1,14 @@
 #include "serve/serving.h"
 
+#include "core/log.h"
+#include "core/open_files.h"
 #include "serve/engine/hps_options.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/http/health.h"
 #include "serve/http/metrics_text.h"
 #include "serve/http/routes.h"
+#include "serve/net/connection_limits.h"
 #include "serve/split/parts_servable.h"
 
 namespace emblem {
@@ -13,6 +16,30 @@ namespace {
 
 // Between attempts of a front end to load what table servers do not have yet.
 constexpr double kRetrySeconds = 0.5;
+
+// File descriptors that models, stores and shared memory may open later, and those of event loops.
+constexpr size_t kReservedDescriptors = 64;
+constexpr size_t kDescriptorsOfThread = 4;
+constexpr size_t kSpareForHealth = 8;
+
+// How many connections ports may have with the file descriptors that are left once models are
+// loaded.
+ConnectionLimits connections_of(const ServingOptions& options) {
+  const size_t small_ports = options.health ? 2 : 1;
+  const auto threads =
+      static_cast<size_t>(options.http.threads + options.grpc.threads) + small_ports;
+  size_t reserved = open_files() + kReservedDescriptors + threads * kDescriptorsOfThread;
+  if (options.access.allow_shared_memory) reserved += options.shared_memory.max_regions;
+  if (options.health) reserved += kSpareForHealth;
+  const size_t limit = open_file_limit();
+  const ConnectionLimits wanted{options.http.max_connections, options.metrics.max_connections};
+  const ConnectionLimits fitting =
+      fit_connections(wanted, 2, small_ports, limit > reserved ? limit - reserved : 0);
+  if (fitting.each < wanted.each)
+    log_warn(cat("--max-connections ", wanted.each, " is lowered to ", fitting.each,
+                 ": a limit of ", limit, " open files allows no more; raise ulimit -n"));
+  return fitting;
+}
 
 }  // namespace
 
@@ -25,6 +52,7 @@ struct Serving::State {
   std::unique_ptr<TableServers> table_servers;
   ModelServer models;
   SharedMemoryRegions regions;
+  const ConnectionLimits connections;
   HttpRoutes routes{models, regions, access};
   GrpcServer grpc;
   HttpServer metrics;
@@ -40,13 +68,14 @@ struct Serving::State {
                                             : nullptr),
         models(with_split_tables(with_memory(options.models))),
         regions(with_memory(options.shared_memory)),
+        connections(connections_of(options)),
         grpc(with_access_and_memory(options.grpc), models, regions),
-        metrics(with_check(with_memory(options.metrics),
+        metrics(with_check(small_port(options.metrics),
                            [this](std::string_view, const Caller& caller) {
                              return refusal_of(access, Api::kMetrics, caller);
                            }),
                 make_metrics_handler(models)),
-        http(with_check(with_memory(options.http),
+        http(with_check(inference_port(options.http),
                         [this](std::string_view target, const Caller& caller) {
                           return routes.authorize(target, caller);
                         }),
@@ -54,7 +83,7 @@ struct Serving::State {
                routes.handle(std::move(request), std::move(reply));
              }) {
     if (options.health)
-      health.emplace(with_check(with_memory(*options.health),
+      health.emplace(with_check(health_port(*options.health),
                                 [this](std::string_view, const Caller& caller) {
                                   return refusal_of(access, Api::kHealth, caller);
                                 }),
@@ -64,6 +93,22 @@ struct Serving::State {
   HttpServerOptions with_memory(HttpServerOptions options) {
     options.memory_budget = &memory;
     return options;
+  }
+  HttpServerOptions inference_port(HttpServerOptions options) {
+    options = with_memory(std::move(options));
+    options.max_connections = connections.each;
+    options.takes_payload = [this](std::string_view target) {
+      return routes.takes_payload(target);
+    };
+    return options;
+  }
+  HttpServerOptions small_port(HttpServerOptions options) {
+    options.max_connections = connections.small;
+    return with_memory(std::move(options));
+  }
+  HttpServerOptions health_port(HttpServerOptions options) {
+    options.spare_descriptors = kSpareForHealth;
+    return small_port(std::move(options));
   }
   ModelServerOptions with_memory(ModelServerOptions options) {
     options.requests.memory = &memory;
@@ -104,6 +149,7 @@ struct Serving::State {
   GrpcServerOptions with_access_and_memory(GrpcServerOptions options) {
     options.access = &access;
     options.memory_budget = &memory;
+    options.max_connections = connections.each;
     return options;
   }
   template <class Check>
@@ -128,6 +174,7 @@ uint16_t Serving::grpc_port() const { return state_->grpc.port(); }
 uint16_t Serving::metrics_port() const { return state_->metrics.port(); }
 uint16_t Serving::health_port() const { return state_->health ? state_->health->port() : 0; }
 const ModelServer& Serving::models() const { return state_->models; }
+const MemoryBudget& Serving::memory() const { return state_->memory; }
 
 void Serving::drain(std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;

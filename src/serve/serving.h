@@ -42,6 +42,7 @@ class Serving {
   uint16_t metrics_port() const;
   uint16_t health_port() const;  // 0: there is none
   const ModelServer& models() const;
+  const MemoryBudget& memory() const;
 
   // Accepts nothing new and gives requests under way their answers, for as long as `patience`.
   void drain(std::chrono::milliseconds patience);

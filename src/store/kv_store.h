@@ -30,6 +30,9 @@ struct KvFetch {
   // The result: how many were found, or why the table could not be asked.
   int64_t hits = 0;
   std::optional<Error> error = {};
+  // Keys, by their number, of which the store cannot say whether it has a row: it has lost the
+  // partition, or the row is damaged. They are not found.
+  std::vector<uint32_t> unknown = {};
 };
 
 class KvTable {
@@ -45,7 +48,8 @@ class KvTable {
   int64_t dim() const { return dim_; }
 
   // rows[i] = the row of keys[i] and found[i] = 1 where there is one, else found[i] = 0 and rows[i]
-  // stays as it is. rows is [keys, dim]. Returns how many were found.
+  // stays as it is (where it is damaged, anything). rows is [keys, dim]. Returns how many were
+  // found. Throws kUnavailable when there are unknown ones (KvFetch).
   virtual int64_t fetch(std::span<const int64_t> keys, std::span<float> rows,
                         std::span<uint8_t> found) const = 0;
   // Tables of the same group are asked together by fetch_together, which any of them has.
@@ -81,9 +85,10 @@ class KvTable {
   using Take = std::function<void(std::span<const int64_t> keys, std::span<const float> rows)>;
   virtual void iterate(int64_t batch_rows, const Take& take) const = 0;
 
-  // From now on, fetch throws kUnavailable unless the store has this note, with another text than
-  // `refused`: rows may be lost, or may not all be there yet. Does nothing where only this process
-  // can remove rows. To be called before others use the table.
+  // From now on, fetch throws kUnavailable unless the store has this note (store/table_note.h),
+  // with another content than `refused`: rows may be lost, or may not all be there yet. Keys of
+  // partitions without its generation are unknown. Does nothing where only this process can remove
+  // rows. To be called before others use the table.
   virtual void require_note(const std::string& /*note*/, const std::string& /*refused*/) {}
 
  protected:

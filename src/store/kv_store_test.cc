@@ -57,11 +57,13 @@ class KvStoreTest : public testing::TestWithParam<Kind> {
         return;
 #ifdef EMBLEM_WITH_REDIS
       case Kind::kRedis:
+        EMBLEM_SKIP_WITHOUT_REDIS();
         if (server_ == nullptr) server_ = std::make_unique<RedisServer>();
         ASSERT_TRUE(server_->wait());
         use_redis(server_->settings());
         return;
       case Kind::kRedisCluster:
+        EMBLEM_SKIP_WITHOUT_REDIS();
         if (cluster_ == nullptr) cluster_ = std::make_unique<RedisClusterServers>();
         use_redis(cluster_->settings());
         return;

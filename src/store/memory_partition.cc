@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/allocation_fault.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -19,7 +20,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 LargeArray allocate_large(size_t bytes) {
   const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : 64;
   bytes = (bytes + alignment - 1) / alignment * alignment;
-  LargeArray memory(std::aligned_alloc(alignment, bytes), std::free);
+  LargeArray memory(allocation_must_fail() ? nullptr : std::aligned_alloc(alignment, bytes),
+                    std::free);
   if (memory == nullptr) {
     throw Error(ErrorCode::kOutOfMemory, cat("memory store: no memory for ", bytes, " more bytes"));
   }
@@ -118,6 +120,7 @@ MemoryPartition::Slot& MemoryPartition::slot_of(int64_t key) const {
 
 void MemoryPartition::put(int64_t key, const float* row) {
   make_room_in_index();
+  make_room_to_retire();
   const uint32_t number = take_row();
   format_.write(row, rows_.at(number));
   Slot& slot = slot_of(key);
@@ -157,7 +160,13 @@ uint32_t MemoryPartition::take_row() {
   return next_row_++;
 }
 
+// Then one more row can be retired without memory.
+void MemoryPartition::make_room_to_retire() {
+  if (retired_.size() == retired_.capacity()) retired_.reserve(2 * retired_.size() + 1);
+}
+
 void MemoryPartition::hide(Slot& slot) {
+  make_room_to_retire();
   retired_.push_back(slot.row.exchange(kErased, std::memory_order_acq_rel));
   size_.fetch_sub(1, std::memory_order_relaxed);
 }

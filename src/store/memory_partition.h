@@ -95,6 +95,7 @@ class MemoryPartition {
   uint32_t take_row();
   void hide(Slot& slot);
   void make_room_in_index();
+  void make_room_to_retire();
   void replace_index(std::unique_ptr<SlotArray> index);
   void evict();
   std::vector<uint64_t> live_slots() const;

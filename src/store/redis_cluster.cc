@@ -22,6 +22,12 @@ uint16_t crc16(std::string_view text) {  // XMODEM
   return crc;
 }
 
+// Whether a failure says something about the server: a connection that was used before may have
+// been closed meanwhile, but no connection explains a reply that does not come.
+bool is_failure_of(const RedisNode::Lease& lease, Deadline deadline) {
+  return !lease.used_before() || std::chrono::steady_clock::now() >= deadline;
+}
+
 [[noreturn]] void fail(const RedisEndpoint& at, ErrorCode code, std::string_view reason) {
   throw Error(code, cat("redis at ", at.text(), ": ", reason));
 }
@@ -120,7 +126,7 @@ std::vector<RedisCluster::Pipeline> RedisCluster::send(std::vector<Pending>& pen
     try {
       pipeline.lease->send(commands, deadline);
     } catch (const Error&) {
-      if (!pipeline.lease.used_before()) node->note_failure();
+      if (is_failure_of(pipeline.lease, deadline)) node->note_failure();
       throw;
     }
   }
@@ -139,7 +145,7 @@ void RedisCluster::receive(Pipeline& pipeline, Deadline deadline, Retry& retry) 
       }
     }
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kUnavailable && !pipeline.lease.used_before()) {
+    if (error.code() == ErrorCode::kUnavailable && is_failure_of(pipeline.lease, deadline)) {
       pipeline.node->note_failure();
     }
     throw;
@@ -186,11 +192,10 @@ void RedisCluster::learn_slots_from(RedisNode& node, Deadline deadline) {
     lease->send(redis_command({"CLUSTER", "SLOTS"}), deadline);
     reply = lease->reply(deadline);
   } catch (const Error&) {
-    // A connection that lay idle says nothing about the server.
-    if (lease.used_before())
-      node.close_idle();
-    else
+    if (is_failure_of(lease, deadline))
       node.note_failure();
+    else
+      node.close_idle();
     throw;
   }
   std::vector<RedisNode*> slots(kRedisSlots);

@@ -18,6 +18,20 @@ RedisTask RedisHash::begin(std::string_view command, size_t words) const {
   return task;
 }
 
+RedisTask RedisHash::eval(std::string_view script, size_t words, int64_t* result) const {
+  RedisTask task{.slot = slot,
+                 .command = {},
+                 .take = [result](const RedisItem& item, RedisConnection&, Deadline) {
+                   expect_redis_item(item, RedisItem::Kind::kInteger, "EVAL");
+                   if (result != nullptr) *result = item.number;
+                 }};
+  append_command_size(task.command, 4 + words);
+  for (const std::string_view word : {std::string_view("EVAL"), script, std::string_view("1")})
+    append_word(task.command, word);
+  append_word(task.command, key);
+  return task;
+}
+
 RedisTask RedisHash::get(size_t fields, std::function<void(size_t, const RedisItem&)> take) const {
   RedisTask task = begin("HMGET", fields);
   task.take = [fields, take = std::move(take)](const RedisItem& first, RedisConnection& rest,

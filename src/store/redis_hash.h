@@ -21,6 +21,9 @@ struct RedisHash {
   // A command on the hash, to which the caller appends `words` more words. Its reply is one item,
   // which is ignored unless the caller sets `take`.
   RedisTask begin(std::string_view command, size_t words) const;
+  // A Lua script whose KEYS[1] is the hash, to which the caller appends `words` more words, its
+  // ARGV. It must be one that can be repeated. Its reply, an integer, goes to `result` unless null.
+  RedisTask eval(std::string_view script, size_t words, int64_t* result) const;
   // HMGET of `fields`, of which the caller appends each: calls take(i, item) for each in order.
   RedisTask get(size_t fields, std::function<void(size_t, const RedisItem&)> take) const;
 

@@ -58,7 +58,10 @@ class SilentAddress {
 
 class RedisNetworkTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(server_.wait()); }
+  void SetUp() override {
+    EMBLEM_SKIP_WITHOUT_REDIS();
+    ASSERT_TRUE(server_.wait());
+  }
   // Of a host whose addresses are these.
   RedisSettings settings(std::vector<int> ports) const {
     RedisSettings settings = server_.settings();
@@ -179,6 +182,7 @@ TEST_F(RedisNetworkTest, TablesOfAServerAreFetchedInOneRoundTrip) {
 }
 
 TEST(RedisClusterNetworkTest, TablesOfAClusterAreFetchedInOneRoundTripToEachNode) {
+  EMBLEM_SKIP_WITHOUT_REDIS();
   RedisClusterServers servers;
   const auto store = make_redis_store(servers.settings());
   FiveTables tables(*store);

@@ -11,7 +11,9 @@
 namespace emblem {
 
 // Thread-safe. After a failure it refuses at once, for a pause that grows with every failure in a
-// row, instead of letting every caller wait for a server that is not there.
+// row, instead of letting every caller wait for a server that is not there, or that hangs. After
+// the pause one caller asks whether it answers (PING), within the time for connecting; the others
+// are refused until it does.
 class RedisNode {
  public:
   // All are borrowed; `tls` may be null.
@@ -41,12 +43,16 @@ class RedisNode {
   };
 
   const RedisEndpoint& endpoint() const { return endpoint_; }
+  // Throws kUnavailable.
   Lease lease(Deadline deadline);
   void note_failure();
   bool pausing() const;
   void close_idle();  // connections that the server may have closed as well
 
  private:
+  void probe(Deadline deadline);
+  Lease connect(Deadline deadline);
+  [[noreturn]] void refuse() const;
   void close(std::unique_ptr<RedisConnection> connection);
   void take_back(std::unique_ptr<RedisConnection> connection);
 
@@ -58,8 +64,9 @@ class RedisNode {
   std::condition_variable freed_;
   std::vector<std::unique_ptr<RedisConnection>> idle_;
   int open_ = 0;
-  std::chrono::milliseconds pause_{0};
+  std::chrono::milliseconds pause_{0};  // 0: the last call went well
   Deadline silent_until_{};
+  bool is_probed_ = false;  // a caller is asking whether it answers
 };
 
 }  // namespace emblem

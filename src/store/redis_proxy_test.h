@@ -68,6 +68,11 @@ class RedisProxy {
     std::lock_guard lock(mutex_);
     silent_at_ = std::move(name);
   }
+  void speak_again() {
+    std::lock_guard lock(mutex_);
+    silent_at_.clear();
+    released_at_ = 0;
+  }
   // The next command of one of these names is executed; its reply is lost and the connection
   // closed.
   void lose_reply_to(std::set<std::string> names) {

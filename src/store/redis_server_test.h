@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <random>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -42,6 +44,19 @@ inline int free_port() {
   }
   throw std::runtime_error("no free port");
 }
+
+// Where EMBLEM_REQUIRE_REDIS is set, tests fail without it.
+inline bool redis_is_installed() {
+  std::istringstream folders(std::getenv("PATH") == nullptr ? "" : std::getenv("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/redis-server").c_str(), X_OK) == 0) return true;
+  EXPECT_EQ(std::getenv("EMBLEM_REQUIRE_REDIS"), nullptr) << "redis-server is not installed";
+  return false;
+}
+
+// First in a test that starts a server.
+#define EMBLEM_SKIP_WITHOUT_REDIS() \
+  if (!redis_is_installed()) GTEST_SKIP() << "redis-server is not installed (make setup)"
 
 class RedisServer {
  public:

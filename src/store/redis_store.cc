@@ -43,6 +43,9 @@ class RedisStore final : public SharedKvStore {
       : cluster_(std::make_shared<RedisCluster>(settings)) {}
 
   std::shared_ptr<KvTable> open(const std::string& name, int64_t dim) override {
+    return open_parts(name, dim);
+  }
+  std::shared_ptr<PartitionedTable> open_parts(const std::string& name, int64_t dim) override {
     return std::make_shared<RedisTable>(name, dim, cluster_);
   }
 

@@ -15,6 +15,7 @@
 #include "core/host_resolver.h"
 #include "store/kv_store.h"
 #include "store/overflow.h"
+#include "store/partitioned_table.h"
 
 namespace emblem {
 
@@ -51,6 +52,8 @@ struct RedisSettings {
   int64_t max_batch = 65536;      // keys a command
   size_t key_bytes = 8;           // or 4
   Overflow overflow;              // of each partition
+  bool row_checksums = true;      // written with rows; false: as HPS writes and reads them
+  int check_interval_ms = 100;    // at least, of a partition's number of rows, when misses rise
   int connect_timeout_ms = 500;   // with the lookup of its name, TLS and login
   int request_timeout_ms = 2000;  // with all of the above where a connection is needed
   ResolveHost resolve = resolve_host;
@@ -72,6 +75,8 @@ class StoreLock {
 // A store that several processes may use.
 class SharedKvStore : public KvStore {
  public:
+  // As open, which gives the same.
+  virtual std::shared_ptr<PartitionedTable> open_parts(const std::string& name, int64_t dim) = 0;
   // For the time of `lease`; null when another process has it.
   virtual std::unique_ptr<StoreLock> try_lock(const std::string& name,
                                               std::chrono::milliseconds lease) = 0;

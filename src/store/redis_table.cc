@@ -3,7 +3,7 @@
 #ifdef EMBLEM_WITH_REDIS
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 #include <ctime>
 #include <utility>
 
@@ -27,13 +27,16 @@ std::vector<RedisHash> hashes(const std::string& table, int64_t partitions, cons
 std::string redis_note_key(const std::string& name) { return cat("emblem_note{", name, "}"); }
 
 RedisTable::RedisTable(std::string name, int64_t dim, std::shared_ptr<RedisCluster> cluster)
-    : KvTable(std::move(name), dim),
+    : PartitionedTable(std::move(name), dim),
       cluster_(std::move(cluster)),
       settings_(cluster_->settings()),
       encoding_{settings_.key_bytes},
-      row_bytes_(static_cast<size_t>(dim) * sizeof(float)),
-      values_(hashes(this->name(), settings_.partitions, "v")),
-      uses_(hashes(this->name(), settings_.partitions, "t"), settings_) {
+      row_(dim, settings_.row_checksums ? RedisRow::Checksums::kWritten
+                                        : RedisRow::Checksums::kNone),
+      parts_(hashes(this->name(), settings_.partitions, "v"), cluster_),
+      uses_(hashes(this->name(), settings_.partitions, "t"), settings_),
+      misses_(parts_.size()),
+      added_(parts_.size()) {
   check_some_row();
 }
 
@@ -45,104 +48,6 @@ std::vector<std::string> RedisTable::hashes_of(const std::string& table, int64_t
   return keys;
 }
 
-// ---- reading ----
-
-// What a table's part of a fetch needs until the replies are there.
-struct RedisTable::Fetching {
-  explicit Fetching(KvFetch& its_fetch)
-      : fetch(its_fetch), table(static_cast<const RedisTable&>(*its_fetch.table)) {}
-  KvFetch& fetch;
-  const RedisTable& table;
-  Parts parts;
-  std::vector<int64_t> uses;
-  bool whole = true;  // all rows of the table are in Redis
-};
-
-int64_t RedisTable::fetch(std::span<const int64_t> keys, std::span<float> rows,
-                          std::span<uint8_t> found) const {
-  KvFetch fetch{.table = this, .keys = keys, .rows = rows, .found = found};
-  KvFetch* const only = &fetch;
-  fetch_together({&only, 1});
-  if (fetch.error) throw *fetch.error;
-  return fetch.hits;
-}
-
-void RedisTable::fetch_together(std::span<KvFetch* const> fetches) const {
-  std::vector<Fetching> all;
-  for (KvFetch* fetch : fetches) {
-    const Fetching& one = all.emplace_back(*fetch);
-    one.table.check_sizes(fetch->keys, fetch->rows.size(), fetch->found.size());
-  }
-  std::vector<RedisTask> tasks;
-  for (Fetching& one : all) one.table.ask(one, tasks);
-  try {
-    cluster_->run(tasks);
-  } catch (const Error& error) {
-    for (KvFetch* fetch : fetches) fetch->error = error;
-    return;
-  }
-  std::vector<RedisTask> marks;
-  for (Fetching& one : all) {
-    KvFetch& fetch = one.fetch;
-    fetch.hits = std::count(fetch.found.begin(), fetch.found.end(), uint8_t{1});
-    if (!one.whole) {
-      fetch.error =
-          Error(ErrorCode::kUnavailable, cat("redis has lost rows of table ", one.table.name(),
-                                             ", or is still being filled with them"));
-    }
-    for (std::vector<uint32_t>& part : one.parts)  // those that were found were used
-      std::erase_if(part, [&](uint32_t i) { return fetch.found[i] == 0; });
-    one.table.each_batch(one.parts, [&](size_t part, std::span<const uint32_t> numbers) {
-      one.table.uses_.write(part, fetch.keys, numbers, one.uses, marks);
-    });
-  }
-  try {
-    cluster_->run(marks);
-  } catch (const Error& error) {  // the rows are there all the same
-    log_debug(cat("redis: uses of rows cannot be noted: ", error.what()));
-  }
-}
-
-void RedisTable::ask(Fetching& fetching, std::vector<RedisTask>& tasks) const {
-  KvFetch& fetch = fetching.fetch;
-  fetching.parts = by_part(fetch.keys);
-  fetching.uses.resize(uses_.are_kept() ? fetch.keys.size() : 0);
-  if (!required_note_.empty()) tasks.push_back(look_for_note(fetching.whole));
-  each_batch(fetching.parts, [&](size_t part, std::span<const uint32_t> numbers) {
-    RedisTask& task = tasks.emplace_back(
-        values_[part].get(numbers.size(), [=, this, &fetch](size_t at, const RedisItem& item) {
-          const uint32_t i = numbers[at];
-          fetch.found[i] = item.kind == RedisItem::Kind::kText && encoding_.fits(fetch.keys[i]);
-          if (fetch.found[i] == 0) return;
-          check_row(fetch.keys[i], item.text);
-          std::memcpy(fetch.rows.data() + i * static_cast<size_t>(dim()), item.text.data(),
-                      row_bytes_);
-        }));
-    for (const uint32_t i : numbers) append_word(task.command, encoding_.bytes(fetch.keys[i]));
-    uses_.read(part, fetch.keys, numbers, fetching.uses, tasks);
-  });
-}
-
-void RedisTable::require_note(const std::string& note, const std::string& refused) {
-  required_note_ = redis_note_key(note);
-  refused_note_ = refused;
-}
-
-// Asked before rows are read: `whole` says whether all were there.
-RedisTask RedisTable::look_for_note(bool& whole) const {
-  return {redis_slot(required_note_), redis_command({"GET", required_note_}),
-          [&whole, this](const RedisItem& item, RedisConnection&, Deadline) {
-            whole = item.kind == RedisItem::Kind::kText && item.text != refused_note_;
-          }};
-}
-
-void RedisTable::check_row(int64_t key, std::string_view row) const {
-  if (row.size() == row_bytes_) return;
-  throw Error(ErrorCode::kCorruption,
-              cat("redis, table ", name(), ": the row of key ", key, " has ", row.size(),
-                  " bytes, but dimension ", dim(), " needs ", row_bytes_));
-}
-
 int64_t RedisTable::key_of(std::string_view field) const {
   if (field.size() != encoding_.width) {
     throw Error(ErrorCode::kCorruption,
@@ -152,46 +57,49 @@ int64_t RedisTable::key_of(std::string_view field) const {
   return encoding_.key(field.data());
 }
 
+// A table whose rows are all of another size has another dimension. One damaged row is left to
+// lookups.
 void RedisTable::check_some_row() const {
-  for (const RedisHash& hash : values_) {
-    bool any = false;
-    hash.scan(*cluster_, "0", 1, [&](std::string_view field, std::string_view row) {
-      check_row(key_of(field), row);
-      any = true;
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    int64_t rows = 0, of_size = 0, key = 0;
+    size_t bytes = 0;
+    parts_.hash(part).scan(*cluster_, "0", 1, [&](std::string_view field, std::string_view value) {
+      if (is_redis_mark(field)) return;
+      key = key_of(field);
+      bytes = value.size();
+      ++rows;
+      of_size += row_.has_size(value) ? 1 : 0;
     });
-    if (any) return;
+    if (rows == 0) continue;
+    if (of_size > 0) return;
+    throw Error(ErrorCode::kCorruption,
+                cat("redis, table ", name(), ": the row of key ", key, " has ", bytes,
+                    " bytes, but dimension ", dim(), " needs ", dim() * 4,
+                    ": the table is of another model; remove it, or give the model another name"));
   }
-}
-
-int64_t RedisTable::size() const {
-  std::vector<int64_t> sizes(values_.size());
-  std::vector<RedisTask> tasks;
-  for (size_t part = 0; part < values_.size(); ++part) {
-    tasks.push_back(values_[part].begin("HLEN", 0));
-    tasks.back().take = [&sizes, part](const RedisItem& first, RedisConnection&, Deadline) {
-      sizes[part] = first.number;
-    };
-  }
-  cluster_->run(tasks);
-  int64_t rows = 0;
-  for (const int64_t size : sizes) rows += size;
-  return rows;
 }
 
 void RedisTable::iterate(int64_t batch_rows, const Take& take) const {
-  for (const RedisHash& hash : values_) {
+  const auto width = static_cast<size_t>(dim());
+  for (size_t part = 0; part < parts_.size(); ++part) {
     std::vector<int64_t> keys;
     std::vector<float> rows;
-    hash.scan_all(*cluster_, batch_rows, [&](std::string_view field, std::string_view row) {
-      check_row(key_of(field), row);
-      keys.push_back(key_of(field));
-      rows.resize(rows.size() + static_cast<size_t>(dim()));
-      std::memcpy(rows.data() + rows.size() - dim(), row.data(), row_bytes_);
+    const auto add = [&](std::string_view field, std::string_view value) {
+      if (is_redis_mark(field)) return;
+      const int64_t key = key_of(field);
+      rows.resize((keys.size() + 1) * width);
+      const std::string problem = row_.decode(key, value, rows.data() + keys.size() * width);
+      if (!problem.empty()) {
+        rows.resize(keys.size() * width);
+        return log_damage(key, problem);
+      }
+      keys.push_back(key);
       if (static_cast<int64_t>(keys.size()) < batch_rows) return;
       take(keys, rows);
       keys.clear();
       rows.clear();
-    });
+    };
+    parts_.hash(part).scan_all(*cluster_, batch_rows, add);
     if (!keys.empty()) take(keys, rows);
   }
 }
@@ -206,67 +114,85 @@ void RedisTable::insert_missing(std::span<const int64_t> keys, std::span<const f
   insert(keys, rows, Existing::kKeep);
 }
 
-void RedisTable::ask_to_write(size_t part, std::span<const int64_t> keys,
-                              std::span<const float> rows, std::span<const uint32_t> numbers,
-                              Existing existing, std::vector<RedisTask>& tasks) const {
-  const auto append_row = [&](std::string& command, uint32_t i) {
-    append_word(command, encoding_.bytes(keys[i]));
-    append_word(command, {reinterpret_cast<const char*>(&rows[i * dim()]), row_bytes_});
-  };
-  if (existing == Existing::kReplace) {
-    tasks.push_back(values_[part].begin("HSET", 2 * numbers.size()));
-    for (const uint32_t i : numbers) append_row(tasks.back().command, i);
-    return;
-  }
-  for (const uint32_t i : numbers) {
-    tasks.push_back(values_[part].begin("HSETNX", 2));
-    append_row(tasks.back().command, i);
-  }
-}
-
 void RedisTable::insert(std::span<const int64_t> keys, std::span<const float> rows,
                         Existing existing) {
   check_sizes(keys, rows.size());
   for (const int64_t key : keys) encoding_.require(name(), key);
   const Parts parts = by_part(keys);
+  const size_t most =
+      std::min(static_cast<size_t>(settings_.max_batch), RedisParts::kMostWords / 2);
   std::vector<RedisTask> tasks;
-  std::vector<int64_t> sizes(values_.size()), uses(uses_.are_kept() ? keys.size() : 0);
-  each_batch(parts, [&](size_t part, std::span<const uint32_t> numbers) {
-    ask_to_write(part, keys, rows, numbers, existing, tasks);
-    if (!settings_.overflow.limited()) return;
-    RedisTask& size = tasks.emplace_back(values_[part].begin("HLEN", 0));
-    size.take = [&sizes, part](const RedisItem& first, RedisConnection&, Deadline) {
-      sizes[part] = first.number;
-    };
-    uses_.read(part, keys, numbers, uses, tasks);
+  std::vector<int64_t> sizes(parts_.size()), uses(uses_.are_kept() ? keys.size() : 0);
+  std::string scratch;
+  each_batch(parts, most, [&](size_t part, std::span<const uint32_t> numbers) {
+    RedisTask& task = tasks.emplace_back(
+        existing == Existing::kReplace
+            ? parts_.insert(part, 2 * numbers.size(), &sizes[part])
+            : parts_.insert_missing(part, 2 * numbers.size(), &sizes[part]));
+    for (const uint32_t i : numbers) {
+      append_word(task.command, encoding_.bytes(keys[i]));
+      append_word(task.command, row_.encode(keys[i], &rows[i * dim()], scratch));
+    }
+    if (settings_.overflow.limited()) uses_.read(part, keys, numbers, uses, tasks);
   });
   cluster_->run(tasks);
   std::vector<RedisTask> marks;
-  each_batch(parts, [&](size_t part, std::span<const uint32_t> numbers) {
+  each_batch(parts, most, [&](size_t part, std::span<const uint32_t> numbers) {
     uses_.write(part, keys, numbers, uses, marks);
   });
   cluster_->run(marks);
+  if (!settings_.overflow.limited()) return;
   for (size_t part = 0; part < sizes.size(); ++part) {
     if (static_cast<uint64_t>(sizes[part]) > settings_.overflow.margin) evict(part);
   }
 }
 
+// HSET itself costs a third of a script. What it added is counted at the end of the filling.
+void RedisTable::bulk_insert(std::span<const int64_t> keys, std::span<const float> rows) {
+  if (!is_filling_ || settings_.overflow.limited()) return insert(keys, rows);
+  check_sizes(keys, rows.size());
+  for (const int64_t key : keys) encoding_.require(name(), key);
+  std::vector<RedisTask> tasks;
+  std::vector<int64_t> added;
+  const Parts parts = by_part(keys);
+  const auto most = static_cast<size_t>(settings_.max_batch);
+  each_batch(parts, most, [&](size_t, std::span<const uint32_t>) { added.push_back(0); });
+  size_t batch = 0;
+  std::string scratch;
+  std::vector<size_t> part_of_batch;
+  each_batch(parts, most, [&](size_t part, std::span<const uint32_t> numbers) {
+    RedisTask& task = tasks.emplace_back(parts_.hash(part).begin("HSET", 2 * numbers.size()));
+    for (const uint32_t i : numbers) {
+      append_word(task.command, encoding_.bytes(keys[i]));
+      append_word(task.command, row_.encode(keys[i], &rows[i * dim()], scratch));
+    }
+    task.take = [count = &added[batch++]](const RedisItem& item, RedisConnection&, Deadline) {
+      *count = item.number;
+    };
+    part_of_batch.push_back(part);
+  });
+  cluster_->run(tasks);
+  for (size_t i = 0; i < added.size(); ++i) added_[part_of_batch[i]] += added[i];
+}
+
 void RedisTable::erase(std::span<const int64_t> keys) {
   const Parts parts = by_part(keys);
   std::vector<RedisTask> tasks;
-  each_batch(parts, [&](size_t part, std::span<const uint32_t> numbers) {
-    for (const RedisHash* hash : {&std::as_const(values_[part]), &uses_.hash(part)}) {
-      RedisTask& task = tasks.emplace_back(hash->begin("HDEL", numbers.size()));
-      for (const uint32_t i : numbers) append_word(task.command, encoding_.bytes(keys[i]));
-    }
+  each_batch(parts, RedisParts::kMostWords, [&](size_t part, std::span<const uint32_t> numbers) {
+    tasks.push_back(parts_.erase(part, numbers.size()));
+    for (const uint32_t i : numbers)
+      append_word(tasks.back().command, encoding_.bytes(keys[i]));
+    tasks.push_back(uses_.hash(part).begin("HDEL", numbers.size()));
+    for (const uint32_t i : numbers)
+      append_word(tasks.back().command, encoding_.bytes(keys[i]));
   });
   cluster_->run(tasks);
 }
 
 void RedisTable::clear() {
   std::vector<RedisTask> tasks;
-  for (size_t part = 0; part < values_.size(); ++part) {
-    for (const RedisHash* hash : {&std::as_const(values_[part]), &uses_.hash(part)})
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    for (const RedisHash* hash : {&parts_.hash(part), &uses_.hash(part)})
       tasks.push_back(hash->begin("DEL", 0));
   }
   cluster_->run(tasks);
@@ -275,8 +201,9 @@ void RedisTable::clear() {
 void RedisTable::evict(size_t part) {
   std::vector<std::pair<int64_t, int64_t>> ranked;  // (rank, key); the smallest leave first
   Random random{.seed = static_cast<uint64_t>(std::time(nullptr)), .stream = part};
-  const RedisHash& hash = uses_.are_kept() ? uses_.hash(part) : values_[part];
+  const RedisHash& hash = uses_.are_kept() ? uses_.hash(part) : parts_.hash(part);
   hash.scan_all(*cluster_, kScanFields, [&](std::string_view field, std::string_view value) {
+    if (is_redis_mark(field)) return;
     const int64_t rank = uses_.are_kept() ? uses_.rank(value) : static_cast<int64_t>(random.bits());
     ranked.emplace_back(rank, key_of(field));
   });
@@ -290,10 +217,36 @@ void RedisTable::evict(size_t part) {
   evicted_.fetch_add(keys.size(), std::memory_order_relaxed);
 }
 
+// ---- filling ----
+
+void RedisTable::start_filling(std::span<const size_t> parts, const std::string& generation) {
+  parts_.start(parts, generation);
+  for (const size_t part : parts) remove_damaged(part);
+  std::fill(added_.begin(), added_.end(), 0);
+  is_filling_ = true;
+}
+
+void RedisTable::finish_filling(std::span<const size_t> parts, const std::string& generation) {
+  is_filling_ = false;
+  parts_.finish(parts, generation, added_);
+}
+
+void RedisTable::remove_damaged(size_t part) {
+  std::vector<int64_t> keys;
+  std::vector<float> row(static_cast<size_t>(dim()));
+  parts_.hash(part).scan_all(
+      *cluster_, kScanFields, [&](std::string_view field, std::string_view value) {
+        if (field.size() != encoding_.width) return;  // a mark, or not ours
+        const int64_t key = encoding_.key(field.data());
+        if (!row_.decode(key, value, row.data()).empty()) keys.push_back(key);
+      });
+  if (!keys.empty()) erase(keys);
+}
+
 // ---- partitions ----
 
 RedisTable::Parts RedisTable::by_part(std::span<const int64_t> keys) const {
-  Parts parts(values_.size());
+  Parts parts(parts_.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     parts[partition_of(keys[i])].push_back(static_cast<uint32_t>(i));
   }
@@ -301,19 +254,7 @@ RedisTable::Parts RedisTable::by_part(std::span<const int64_t> keys) const {
 }
 
 size_t RedisTable::partition_of(int64_t key) const {
-  return hps_partition_hash(key) % values_.size();
-}
-
-// Calls body(part, numbers) with at most max_batch numbers at a time.
-template <class Body>
-void RedisTable::each_batch(const Parts& parts, Body&& body) const {
-  const auto most = static_cast<size_t>(settings_.max_batch);
-  for (size_t part = 0; part < parts.size(); ++part) {
-    const std::span<const uint32_t> all = parts[part];
-    for (size_t from = 0; from < all.size(); from += most) {
-      body(part, all.subspan(from, std::min(most, all.size() - from)));
-    }
-  }
+  return hps_partition_hash(key) % parts_.size();
 }
 
 }  // namespace emblem

@@ -56,6 +56,13 @@ int64_t DeltaExport::write(const Context& context, const DeltaOrigin& origin) {
   const bool writes = world_ == nullptr || world_->rank() == 0;
   std::optional<DeltaWriter> writer;
   if (writes) writer.emplace(folder_, last_ + 1);
+  const auto add = [&](const std::string& table, int64_t dim, std::span<const int64_t> keys,
+                       std::span<const float> rows) {
+    const int64_t refused = writer->add(table, dim, keys, rows);
+    if (refused > 0)
+      log_warn(cat("delta ", last_ + 1, ": ", refused, " rows of table ", table,
+                   " are NaN or infinite and were skipped; lower the learning rate"));
+  };
   for (size_t t = 0; t < tables_.size(); ++t) {
     const Table& table = *tables_[t];
     const std::string& name = table.settings().name;
@@ -63,7 +70,7 @@ int64_t DeltaExport::write(const Context& context, const DeltaOrigin& origin) {
       export_whole_rows(
           context, *world_->ranks, world_->plan->of(name), table, kBatchRows, 0,
           [&](const RowBatch& batch) {
-            writer->add(name, table.settings().row_dim(), batch.keys, batch.weights);
+            add(name, table.settings().row_dim(), batch.keys, batch.weights);
           },
           versions_[t]);
       continue;
@@ -74,7 +81,7 @@ int64_t DeltaExport::write(const Context& context, const DeltaOrigin& origin) {
           context, kBatchRows,
           [&](const RowBatch& batch) {
             if (writes)
-              writer->add(name, table.dim(), batch.keys, batch.weights);
+              add(name, table.dim(), batch.keys, batch.weights);
             else
               changed.add(batch);
           },
@@ -83,7 +90,7 @@ int64_t DeltaExport::write(const Context& context, const DeltaOrigin& origin) {
     const std::vector<std::string> keys = gather_bytes(*world_->ranks, changed.keys);
     const std::vector<std::string> weights = gather_bytes(*world_->ranks, changed.weights);
     for (size_t rank = 1; rank < weights.size(); ++rank)
-      writer->add(name, table.dim(), as<int64_t>(keys[rank]), as<float>(weights[rank]));
+      add(name, table.dim(), as<int64_t>(keys[rank]), as<float>(weights[rank]));
   }
   if (writes) writer->finish(origin);
   for (size_t t = 0; t < tables_.size(); ++t) versions_[t] = tables_[t]->version();

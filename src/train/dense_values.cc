@@ -97,7 +97,7 @@ void write_dense(Learner& learner, const DenseValues& values) {
     to_device(context, values.average.empty() ? values.parameters : values.average,
               average->values());
   }
-  if (!values.accumulated.empty()) to_device(context, values.accumulated, learner.accumulated());
+  if (!values.accumulated.empty()) learner.restore_accumulated(values.accumulated);
 }
 
 std::vector<TensorRef> dense_tensors(Learner& learner, const DenseValues& values) {

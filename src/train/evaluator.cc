@@ -1,6 +1,7 @@
 #include "train/evaluator.h"
 
 #include "core/log.h"
+#include "data/format/local_input.h"
 #include "train/lookup_report.h"
 #include "train/run_state.h"
 
@@ -8,18 +9,20 @@ namespace emblem {
 
 Evaluator::Evaluator(const config::PipelineConfig& config, const FeatureLayout& layout,
                      Learner& learner, RunLog* log, RunClock& clock,
-                     std::pmr::memory_resource* memory)
-    : config_(config),
+                     std::pmr::memory_resource* memory, Storage storage)
+    : config_(for_evaluation(config, storage)),
       layout_(layout),
       learner_(learner),
       log_(log),
       clock_(clock),
-      memory_(memory) {}
+      memory_(memory),
+      storage_(std::move(storage)) {}
 
 bool Evaluator::evaluate(int64_t epoch) {
   const RunClock::Pause pause(clock_, "evaluation");
   LoaderOptions loading = evaluation_loader_options(config_);
   loading.memory = memory_;
+  loading.storage = storage_;
   DenseAverage* average =
       evaluated_weights(config_) == DenseWeights::kAverage ? learner_.average() : nullptr;
   if (average != nullptr) swap(*average);

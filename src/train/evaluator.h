@@ -17,10 +17,10 @@ namespace emblem {
 // Used by one thread.
 class Evaluator {
  public:
-  // All of them must outlive this. `memory` is for batches; null: the heap. Without `log` nothing
-  // is reported: another rank does.
+  // All of them must outlive this. `memory` is for batches; null: the heap. `storage`: as
+  // LoaderOptions::storage. Without `log` nothing is reported: another rank does.
   Evaluator(const config::PipelineConfig& config, const FeatureLayout& layout, Learner& learner,
-            RunLog* log, RunClock& clock, std::pmr::memory_resource* memory);
+            RunLog* log, RunClock& clock, std::pmr::memory_resource* memory, Storage storage);
 
   // Evaluates the weights that the learner has now. False when it was interrupted: then it has not
   // taken place.
@@ -42,12 +42,13 @@ class Evaluator {
   // The model computes with the average, or with its own weights again.
   void swap(DenseAverage& average);
 
-  const config::PipelineConfig& config_;
+  const config::PipelineConfig config_;
   const FeatureLayout& layout_;
   Learner& learner_;
   RunLog* log_;
   RunClock& clock_;
   std::pmr::memory_resource* memory_;
+  Storage storage_;
   std::optional<Evaluation> last_;
   std::string undefined_;              // the last warning about metrics without a value
   std::vector<std::string> reported_;  // features whose missing values were warned about

@@ -1,10 +1,13 @@
 #include "train/learner.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "core/host_copy.h"
 #include "emblem/error.h"
 #include "optim/from_config.h"
 #include "optim/parameter_parts.h"
+#include "train/forced_overflow.h"
 #include "train/rank_tables.h"
 #include "train/step_slowdown.h"
 
@@ -109,13 +112,18 @@ float Learner::clip(StepResult& result, View<float> gradients, float loss_scale)
 }
 
 bool Learner::overflowed() {
-  if (!scaler_.active()) return false;
-  if (!model_.graph().overflowed(context_)) {
-    scaler_.observe_good_step();
-    return false;
-  }
+  return (scaler_.active() && model_.graph().overflowed(context_)) ||
+         overflow_is_forced(steps_ + 1);
+}
+
+// The gradients of this batch change nothing. With accumulation those of the others in its window
+// count.
+void Learner::skip(StepResult& result, int64_t epoch) {
   scaler_.observe_overflow();
-  return true;
+  result.skipped = true;
+  ++skipped_steps_;
+  ++steps_;
+  if (accumulation_ > 1) finish_window(result, epoch);
 }
 
 StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming) {
@@ -132,13 +140,10 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
   if (has_losses_) result.losses = model_.graph().losses(context_);
   if (!std::isfinite(result.loss))
     throw Error(ErrorCode::kInternal, refusal_of(result.loss, epoch));
-  const float loss_scale = scaler_.scale();
-  if (overflowed()) {
-    result.skipped = true;
-    ++steps_;
-    return result;
-  }
-  update(result, loss_scale, epoch);
+  if (overflowed())
+    skip(result, epoch);
+  else
+    update(result, epoch);
   return result;
 }
 
@@ -151,27 +156,38 @@ std::string Learner::refusal_of(double loss, int64_t epoch) const {
 
 // Rows are updated with every batch, as fused optimizers of embeddings do; dense parameters with
 // the sum of the gradients of accumulation_ batches.
-void Learner::update(StepResult& result, float loss_scale, int64_t epoch) {
+// What may need memory comes first: a step that finds none changes nothing and can be repeated.
+void Learner::update(StepResult& result, int64_t epoch) {
+  const float loss_scale = scaler_.scale();
   if (max_embedding_gradient_ > 0.0f && world_ == nullptr)
     model_.clip_embedding_gradients(context_, max_embedding_gradient_ * loss_scale);
   const View<float> gradients = model_.graph().parameter_gradients();
   const float unscale = 1.0f / loss_scale;
   const auto sparse_lr = static_cast<float>(sparse_rate(epoch));
-  if (accumulation_ == 1) {
-    const float scale = clip(result, gradients, loss_scale);
-    ++steps_;
-    model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : unscale,
-                             sparse_lr, steps_);
-    update_dense(gradients, scale, epoch);
-    return;
-  }
-  add_scaled(context_, gradients, unscale, accumulated_.view());
+  const float scale = accumulation_ == 1 ? clip(result, gradients, loss_scale) : unscale;
+  model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : unscale,
+                           sparse_lr, steps_ + 1);
   ++steps_;
-  model_.update_embeddings(context_, unscale, sparse_lr, steps_);
-  if (steps_ % accumulation_ != 0) return;
+  scaler_.observe_good_step();
+  if (accumulation_ == 1) return update_dense(gradients, scale, epoch);
+  add_scaled(context_, gradients, unscale, accumulated_.view());
+  window_has_gradients_ = true;
+  finish_window(result, epoch);
+}
+
+// At the last of accumulation_ batches: updates dense parameters, unless all of them overflowed.
+void Learner::finish_window(StepResult& result, int64_t epoch) {
+  if (steps_ % accumulation_ != 0 || !window_has_gradients_) return;
   const float scale = clip(result, accumulated_.view(), 1.0f);
   update_dense(accumulated_.view(), scale, epoch);
   detail::zero(context_, accumulated_.data(), accumulated_.size() * sizeof(float));
+  window_has_gradients_ = false;
+}
+
+void Learner::restore_accumulated(const std::vector<float>& sum) {
+  to_device(context_, sum, accumulated_.view());
+  window_has_gradients_ =
+      std::any_of(sum.begin(), sum.end(), [](float value) { return value != 0.0f; });
 }
 
 void Learner::update_dense(View<float> gradients, float scale, int64_t epoch) {

@@ -22,7 +22,7 @@ struct StepResult {
   double loss = 0.0;
   std::vector<double> losses;  // its summands, by Graph::loss_names(); empty where there is one
   double gradient_norm = 0.0;  // 0 unless gradients are clipped by norm
-  bool skipped = false;        // fp16 gradients overflowed: nothing was updated
+  bool skipped = false;        // fp16 gradients overflowed: they were dropped
   double sparse_rate = 0.0, dense_rate = 0.0;  // learning rates, of the main dense optimizer
 };
 
@@ -73,12 +73,16 @@ class Learner {
   // With gradient_accumulation_steps: the sum since the last update of dense parameters. Empty
   // without.
   View<float> accumulated() { return accumulated_.view(); }
-  bool accumulates_now() const { return steps_ % accumulation_ != 0; }  // it is not all zero
+  void restore_accumulated(const std::vector<float>& sum);              // of a checkpoint
+  bool accumulates_now() const { return steps_ % accumulation_ != 0; }  // else it is all zero
   Schedule& sparse_schedule() { return *sparse_schedule_; }
   LossScaler& loss_scaler() { return scaler_; }
+  const LossScaler& loss_scaler() const { return scaler_; }
   const Context& context() const { return context_; }
 
   int64_t steps() const { return steps_; }  // taken so far
+  // Of those that this object took: whose gradients overflowed.
+  int64_t skipped_steps() const { return skipped_steps_; }
   void set_steps(int64_t steps) { steps_ = steps; }
 
  private:
@@ -102,10 +106,11 @@ class Learner {
                                            const std::vector<double>& losses, size_t stride) const;
   // What unscaling and clipping multiply the gradients with; fills result.gradient_norm.
   float clip(StepResult& result, View<float> gradients, float loss_scale);
-  void update(StepResult& result, float loss_scale, int64_t epoch);
+  void update(StepResult& result, int64_t epoch);
+  void skip(StepResult& result, int64_t epoch);
+  void finish_window(StepResult& result, int64_t epoch);
   void update_dense(View<float> gradients, float scale, int64_t epoch);
-  // Whether the step must be skipped; the loss scale of the next follows.
-  bool overflowed();
+  bool overflowed();  // the gradients of the last backward pass
 
   Context context_;
   const World* world_;
@@ -116,12 +121,13 @@ class Learner {
   std::optional<DenseAverage> average_;
   int64_t accumulation_ = 1;  // batches to an update of dense parameters
   Buffer<float> accumulated_;
+  bool window_has_gradients_ = false;    // accumulated_ has the sum of at least one batch
   float max_embedding_gradient_ = 0.0f;  // 0: no limit
   bool has_losses_ = false;              // more than one
   SquaredNorm dense_norm_;
   LossScaler scaler_;
   Advice advice_ = [] { return "lower lr, add grad_clipping or check the raw features"; };
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, skipped_steps_ = 0;
 
   // Of a rank.
   std::optional<DenseSum> dense_sum_;

@@ -45,7 +45,7 @@ void Learner::run_shard(size_t shard, const ModelBatch& batch, double weight, bo
   double* words = shard_losses_.data() + shard * (losses.size() + 2);
   *words++ = model_.loss(context_);
   words = std::copy(losses.begin(), losses.end(), words);
-  *words = scaler_.active() && graph.overflowed(context_) ? 1.0 : 0.0;
+  *words = overflowed() ? 1.0 : 0.0;
 }
 
 // What is summed over the shards. The gradients of one shard stay in the graph.
@@ -53,8 +53,8 @@ void Learner::begin_values() {
   const View<float> statistics = model_.graph().statistics();
   const int64_t shards = world_->own_shards();
   if (statistics_before_.size() != statistics.size()) {
-    statistics_before_ = Buffer<float>(context_.device, statistics.size());
     shard_statistics_ = Buffer<float>(context_.device, shards, statistics.size());
+    statistics_before_ = Buffer<float>(context_.device, statistics.size());
   }
   const int64_t parameters = model_.graph().parameters().size();
   if (shards > 1 && shard_gradients_.size() == 0)
@@ -136,15 +136,10 @@ StepResult Learner::step_of_ranks(std::span<const ModelBatch* const> shards,
   if (!std::isfinite(result.loss)) refuse_losses_of_ranks(result.loss, epoch, of_shards, words);
 
   sum_values();
-  const float loss_scale = scaler_.scale();
-  if (scaler_.active() && losses.back() > 0.0) {
-    scaler_.observe_overflow();
-    result.skipped = true;
-    ++steps_;
-    return result;
-  }
-  if (scaler_.active()) scaler_.observe_good_step();
-  update(result, loss_scale, epoch);
+  if (losses.back() > 0.0)
+    skip(result, epoch);
+  else
+    update(result, epoch);
   return result;
 }
 

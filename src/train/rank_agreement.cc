@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "comm/bytes.h"
+#include "config/assets.h"
 #include "config/evaluation_input.h"
 #include "config/print.h"
 #include "core/file.h"
@@ -44,10 +46,10 @@ struct Listing {
   bool operator==(const Listing&) const = default;
 };
 
-Listing list(const std::string& input) {
+Listing list(const std::string& input, const Storage& storage) {
   Listing listing;
   if (input.empty()) return listing;
-  for (const std::string& path : expand_inputs(input)) {
+  for (const std::string& path : expand_inputs(input, storage)) {
     std::error_code error;
     const uint64_t bytes = is_object_uri(path) ? 0 : fs::file_size(path, error);
     ++listing.files;
@@ -60,6 +62,46 @@ Listing list(const std::string& input) {
 std::string to_text(const Listing& listing) {
   return cat(listing.files, listing.files == 1 ? " file" : " files", " with ", listing.bytes,
              " bytes");
+}
+
+// Throws on all ranks what rank 0 has found; "": nothing.
+void throw_everywhere(const World& world, std::string problem) {
+  broadcast_bytes(*world.ranks, problem);
+  if (!problem.empty()) throw CommonError(ErrorCode::kInvalidArgument, problem);
+}
+
+// Calls own() and gives rank 0 what it returned on each rank; other ranks get nothing. Where it
+// throws on one rank, all throw.
+template <class Own>
+std::vector<std::string> gather_texts(const World& world, const Own& own) {
+  std::string text, problem;
+  try {
+    text = own();
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  const std::vector<std::string> problems = gather_bytes(*world.ranks, problem);
+  problem.clear();
+  for (size_t rank = 0; rank < problems.size() && problem.empty(); ++rank)
+    if (!problems[rank].empty()) problem = cat(name_of(world, rank), ": ", problems[rank]);
+  throw_everywhere(world, problem);
+  return gather_bytes(*world.ranks, text);
+}
+
+// The first rank whose text is not that of rank 0; 0: there is none.
+size_t first_other(const std::vector<std::string>& texts) {
+  for (size_t rank = 1; rank < texts.size(); ++rank)
+    if (texts[rank] != texts[0]) return rank;
+  return 0;
+}
+
+// The first line of `text` that `other` does not have at the same place.
+std::string first_difference(const std::string& text, const std::string& other) {
+  std::istringstream lines(text), others(other);
+  std::string line, there;
+  while (std::getline(lines, line))
+    if (!std::getline(others, there) || there != line) return line;
+  return std::getline(others, there) ? there : "";
 }
 
 // For others to look for. Removed as an unfinished file (checkpoint/) if this process is killed.
@@ -94,8 +136,8 @@ bool becomes_visible(const std::string& path) {
 
 }  // namespace
 
-void require_same_input(const World& world, const std::string& input) {
-  const std::vector<Listing> all = gather(world, list(input));
+void require_same_input(const World& world, const std::string& input, const Storage& storage) {
+  const std::vector<Listing> all = gather(world, list(input, storage));
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     const bool is_size = all[rank].files != all[0].files || all[rank].bytes != all[0].bytes;
@@ -107,14 +149,57 @@ void require_same_input(const World& world, const std::string& input) {
   }
 }
 
-void require_same_data(const World& world, const config::PipelineConfig& config) {
+void require_same_data(const World& world, const config::PipelineConfig& config,
+                       const Storage& storage) {
   if (!is_kafka_address(config.train_input_path()))
-    require_same_input(world, config.train_input_path());
-  require_same_input(world, evaluation_input(config));
+    require_same_input(world, config.train_input_path(), storage);
+  require_same_input(world, evaluation_input(config), storage);
+}
+
+void require_same_files(const World& world, const config::PipelineConfig& config) {
+  const std::vector<std::string> all = gather_texts(world, [&] {
+    config::PipelineConfig copy = config;
+    std::string names;  // which follow from the content
+    for (const Asset& asset : take_assets(&copy)) names += asset.name + "\n";
+    return names;
+  });
+  std::string problem;
+  if (const size_t rank = first_other(all); rank > 0) {
+    const std::string name = first_difference(all[rank], all[0]);
+    problem =
+        cat(name_of(world, rank), " has other content in ",
+            name.substr(std::min(name.size(), name.find('_') + 1)), " than ", name_of(world, 0),
+            ": files that features read (vocab_file, stop_char_file) must be the same on all "
+            "ranks; copy them, or keep them in a folder that all share");
+  }
+  throw_everywhere(world, problem);
+}
+
+void require_same_start(const World& world, const std::string& checkpoint) {
+  const std::string share =
+      "; the checkpoint to begin with must be in a folder that all ranks share";
+  const std::vector<std::string> names =
+      gather_bytes(*world.ranks, fs::path(checkpoint).filename().string());
+  const auto found = [&](size_t rank) {
+    return cat(name_of(world, rank), " finds ",
+               names[rank].empty() ? "no checkpoint" : names[rank]);
+  };
+  std::string problem;
+  if (const size_t rank = first_other(names); rank > 0)
+    problem = cat(found(rank), " to begin with, but ", found(0), share);
+  throw_everywhere(world, problem);
+  if (checkpoint.empty()) return;
+  const std::vector<std::string> manifests =
+      gather_texts(world, [&] { return manifest_text(read_manifest(checkpoint)); });
+  if (const size_t rank = first_other(manifests); rank > 0)
+    problem = cat(name_of(world, rank), " has other content in ", checkpoint, " than ",
+                  name_of(world, 0), share);
+  throw_everywhere(world, problem);
 }
 
 void require_same_model(const World& world, const std::string& checkpoint,
                         const config::PipelineConfig& config) {
+  require_same_files(world, config);
   const auto require_same = [&](const std::string& text, const std::string& what) {
     const std::vector<uint64_t> all = gather(world, hash_string(text));
     for (size_t rank = 1; rank < all.size(); ++rank)

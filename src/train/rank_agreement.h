@@ -5,15 +5,24 @@
 #include <string>
 
 #include "config/pipeline.pb.h"
+#include "data/source/storage.h"
 #include "train/world.h"
 
 namespace emblem {
 
 // The same files with the same sizes to train and to evaluate on.
-void require_same_data(const World& world, const config::PipelineConfig& config);
-void require_same_input(const World& world, const std::string& input);
+void require_same_data(const World& world, const config::PipelineConfig& config,
+                       const Storage& storage);
+void require_same_input(const World& world, const std::string& input, const Storage& storage);
 
-// The same checkpoint, by its manifest, and the same configuration.
+// The same content of the files that features read (config/assets.h).
+void require_same_files(const World& world, const config::PipelineConfig& config);
+
+// The same checkpoint to begin with, by its name and its manifest, which has the checksums of its
+// files; empty: none.
+void require_same_start(const World& world, const std::string& checkpoint);
+
+// The same checkpoint, by its manifest, and the same configuration and files of features.
 void require_same_model(const World& world, const std::string& checkpoint,
                         const config::PipelineConfig& config);
 

@@ -8,7 +8,6 @@
 #include "config/prediction_layout.h"
 #include "core/log.h"
 #include "data/format/local_input.h"
-#include "data/source/remote_storage.h"
 #include "train/rank_agreement.h"
 #include "train/rank_pass.h"
 #include "train/rank_predictions.h"
@@ -37,6 +36,13 @@ void check_holdout(const config::PipelineConfig& trained, const config::Pipeline
   };
   check("data_config.holdout_ratio", trained.data_config().holdout_ratio(),
         given.data_config().holdout_ratio());
+  const auto fields = [](const config::PipelineConfig& config) {
+    std::string names;
+    for (const std::string& name : config.data_config().holdout_fields())
+      names += cat(names.empty() ? "" : ", ", in_quotes(name));
+    return cat("[", names, "]");
+  };
+  check("data_config.holdout_fields", fields(trained), fields(given));
   check("train_config.seed", trained.train_config().seed(), given.train_config().seed());
 }
 
@@ -48,8 +54,8 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
     : context_(context),
       world_(world),
       checkpoint_(find_checkpoint(checkpoint)),
-      config_(configuration(checkpoint_, config, overrides)) {
-  configure_remote(remote_options(config_.data_config()));
+      config_(configuration(checkpoint_, config, overrides)),
+      storage_(open_storage(config_.data_config())) {
   check_pipeline(config_);
   if (world != nullptr) require_same_model(*world, checkpoint_, config_);
   layout_ = training_layout(layout_of(config_), config_.model_config());
@@ -71,23 +77,43 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
 
 LoaderOptions RestoredModel::loader_options(const std::string& input) const {
   LoaderOptions options = evaluation_loader_options(config_);
+  options.storage = storage_;
   if (input.empty()) return options;
   options.input = input;
   options.rows = RowPart::kAll;
   return options;
 }
 
-Evaluation RestoredModel::evaluate(const std::string& input) {
+// How the rows of `input` are read.
+config::PipelineConfig RestoredModel::config_for(const std::string& input,
+                                                 const std::vector<std::string>& filters) const {
+  config::PipelineConfig config = input.empty() ? for_evaluation(config_, storage_) : config_;
+  config::DataConfig& data = *config.mutable_data_config();
+  if (!input.empty() && follow_input(input, &data, storage_))
+    log_info(cat(input, " is read as ", config::DatasetType_Name(data.dataset_type())));
+  if (input.empty() && filters.empty()) return config;
+  if (filters.empty() && data.filters_size() > 0)
+    log_info(
+        cat("all rows of ", input,
+            " are read: data_config.filters choose rows of training; --filter chooses others"));
+  data.clear_filters();
+  for (const std::string& filter : filters) data.add_filters(filter);
+  return config;
+}
+
+Evaluation RestoredModel::evaluate(const std::string& input,
+                                   const std::vector<std::string>& filters) {
   const LoaderOptions options = loader_options(input);
   EMBLEM_REQUIRE(!options.input.empty(),
                  "nothing to evaluate on; give --input, or set eval_input_path or "
                  "data_config.holdout_ratio");
   require_local("eval_input_path", options.input, "--eval-input");
-  if (world_ != nullptr) require_same_input(*world_, options.input);
+  if (world_ != nullptr) require_same_input(*world_, options.input, storage_);
   if (input.empty() && has_holdout(config_))
     check_holdout(load_stored_pipeline(checkpoint_), config_);
   for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
-  const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options, world_);
+  const auto evaluation =
+      emblem::evaluate(context_, model(), config_for(input, filters), layout_, options, world_);
   if (!evaluation)
     throw CommonError(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
   return *evaluation;
@@ -95,22 +121,25 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
 
 PredictionPass RestoredModel::predict(const std::string& input, const std::string& out,
                                       const std::vector<std::string>& keep,
-                                      const std::vector<std::string>& outputs) {
+                                      const std::vector<std::string>& outputs,
+                                      const std::vector<std::string>& filters) {
+  const config::PipelineConfig config = config_for(input, filters);
   const std::vector<HeadSpec> heads = heads_of(config_, layout_);
   const std::vector<OutputSpec> chosen = choose_outputs(heads, outputs);
   LoaderOptions options = loader_options(input);
   options.label_check = LabelCheck::kIgnore;
   options.keep = keep;
-  if (world_ != nullptr) require_same_input(*world_, options.input);
+  if (world_ != nullptr) require_same_input(*world_, options.input, storage_);
   std::optional<PredictionFile> file;
   if (world_ == nullptr || world_->rank() == 0)
-    file.emplace(out, kept_columns_of(source_of(config_.data_config(), options.input), keep), heads,
-                 chosen);
+    file.emplace(out,
+                 kept_columns_of(source_of(config.data_config(), options.input, storage_), keep),
+                 heads, chosen);
   const auto pass =
       world_ != nullptr
-          ? predict_on_ranks(options, heads, chosen, file ? &*file : nullptr)
+          ? predict_on_ranks(config, options, heads, chosen, file ? &*file : nullptr)
           : for_each_prediction(
-                context_, model(), config_, prediction_layout(layout_, config_.model_config()),
+                context_, model(), config, prediction_layout(layout_, config_.model_config()),
                 options, "predicting",
                 [&](const Batch& batch, const std::vector<View<const float>>& logits) {
                   file->add(batch, logits);
@@ -127,8 +156,8 @@ LayerRanges RestoredModel::input_ranges(const std::string& input, int64_t rows) 
   options.max_batches = (rows + options.batch_size - 1) / options.batch_size;
   model().graph().record_inputs();
   const auto pass = for_each_prediction(
-      context_, model(), config_, prediction_layout(layout_, config_.model_config()), options,
-      "calibrating", [](const Batch&, const std::vector<View<const float>>&) {});
+      context_, model(), config_for(input, {}), prediction_layout(layout_, config_.model_config()),
+      options, "calibrating", [](const Batch&, const std::vector<View<const float>>&) {});
   if (!pass) throw CommonError(ErrorCode::kCancelled, "interrupted: nothing was exported");
   EMBLEM_REQUIRE(pass->rows > 0, input, " has no rows to calibrate int8 with");
   LayerRanges ranges = model().graph().recorded_ranges();
@@ -137,12 +166,13 @@ LayerRanges RestoredModel::input_ranges(const std::string& input, int64_t rows) 
 }
 
 std::optional<PredictionPass> RestoredModel::predict_on_ranks(
-    const LoaderOptions& options, const std::vector<HeadSpec>& heads,
-    const std::vector<OutputSpec>& outputs, PredictionFile* file) {
+    const config::PipelineConfig& config, const LoaderOptions& options,
+    const std::vector<HeadSpec>& heads, const std::vector<OutputSpec>& outputs,
+    PredictionFile* file) {
   const World streams{.ranks = world_->ranks, .shards = world_->size()};
   RankPredictions predictions(*world_->ranks, heads, outputs, file);
   const auto pass = for_each_shard_prediction(
-      context_, model(), config_, prediction_layout(layout_, config_.model_config()), options,
+      context_, model(), config, prediction_layout(layout_, config_.model_config()), options,
       "predicting", streams,
       [&](size_t, const Batch& batch, const std::vector<View<const float>>& logits) {
         predictions.add(batch, logits);

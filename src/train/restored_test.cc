@@ -152,7 +152,7 @@ TEST_F(RestoredTest, KeptColumnsComeBeforeThePredictionAlsoInBadRows) {
   for (int i = 0; i < kRows; ++i) {
     const bool too_short = is_bad(i) && i % 4 == 0, unclosed = is_bad(i) && i % 4 == 3;
     const std::string note = too_short || unclosed ? "" : cat("\"n ", i, ",\"");
-    const std::string user = too_short ? "" : is_bad(i) ? "a1" : cat("a", i * 7 % 50);
+    const std::string user = too_short || unclosed ? "" : is_bad(i) ? "a1" : cat("a", i * 7 % 50);
     ASSERT_EQ(found[i + 1], cat(note, ",", user, ",", is_bad(i) ? "" : all[i + 1])) << "row " << i;
   }
 }

@@ -15,6 +15,7 @@ void RunLog::add_step(const StepReport& report) {
                                         {"samples_per_second", report.samples_per_second},
                                         {"lr_sparse", report.sparse_rate},
                                         {"lr_dense", report.dense_rate}};
+  if (report.skipped_steps > 0) line["skipped_steps"] = static_cast<double>(report.skipped_steps);
   for (const auto& [name, value] : report.losses) line["loss/" + name] = value;
   for (const auto& [name, value] : report.metrics) line["train_metric/" + name] = value;
   for (const auto& [name, value] : report.stream) line["stream/" + name] = value;
@@ -33,6 +34,7 @@ void RunLog::add_step(const StepReport& report) {
   add("lr/sparse", report.sparse_rate);
   add("lr/dense", report.dense_rate);
   add("throughput/samples_per_second", report.samples_per_second);
+  if (report.skipped_steps > 0) add("skipped_steps", static_cast<double>(report.skipped_steps));
   if (report.gradient_norm > 0) add("global_gradient_norm", report.gradient_norm);
 }
 

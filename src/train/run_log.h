@@ -18,6 +18,7 @@ struct StepReport {
   double gradient_norm = 0.0;  // 0: not known
   double samples_per_second = 0.0;
   double sparse_rate = 0.0, dense_rate = 0.0;
+  int64_t skipped_steps = 0;                  // of the run so far, whose gradients overflowed
   std::map<std::string, double> losses;       // summands of the loss; empty where there is one
   std::map<std::string, double> metrics;      // of training (train/train_metrics.h)
   std::map<std::string, double> stream;       // how far it is ahead; empty without one

@@ -8,6 +8,7 @@
 #include "config/prediction_layout.h"
 #include "core/log.h"
 #include "data/feature/column_types.h"
+#include "data/format/local_input.h"
 #include "data/source/remote_storage.h"
 #include "optim/schedule.h"
 #include "train/resume_check.h"
@@ -116,13 +117,20 @@ config::PipelineConfig check_run(config::PipelineConfig config, const TrainOptio
   if (options.stop_at) check_goal(config, heads, *options.stop_at);
   make_schedule(config.train_config().sparse_optimizer());
   check_dense_optimizer(config.train_config());
-  const LoaderOptions training = training_loader_options(config);
+  LoaderOptions training = training_loader_options(config);
+  training.storage = options.storage;
   record_types(layout, training, look_at_input(config, layout, training),
                config.mutable_data_config());
   if (evaluation_input(config).empty()) return config;
   check_average(config);
   check_metrics(config, layout);
-  check_input(config, layout, evaluation_loader_options(config));
+  const config::PipelineConfig evaluated = for_evaluation(config, options.storage);
+  if (evaluated.data_config().dataset_type() != config.data_config().dataset_type())
+    log_info(cat(config.eval_input_path(), " is read as ",
+                 config::DatasetType_Name(evaluated.data_config().dataset_type())));
+  LoaderOptions evaluating = evaluation_loader_options(config);
+  evaluating.storage = options.storage;
+  check_input(evaluated, layout, evaluating);
   return config;
 }
 
@@ -140,7 +148,9 @@ std::string checkpoint_to_begin_with(const config::PipelineConfig& config,
                                      const TrainOptions& options) {
   const std::string& path =
       options.init_from.empty() ? config.train_config().fine_tune_checkpoint() : options.init_from;
-  return path.empty() ? "" : find_checkpoint(path);
+  if (!is_object_uri(path)) return path.empty() ? "" : find_checkpoint(path);
+  return find_checkpoint(
+      path, options.storage != nullptr ? options.storage : open_storage(config.data_config()));
 }
 
 std::optional<std::string> checkpoint_to_resume(const config::PipelineConfig& config,

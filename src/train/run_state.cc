@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "comm/bytes.h"
 #include "config/print.h"
+#include "core/finite.h"
 #include "core/host_copy.h"
 #include "embedding/files/table_files.h"
 #include "emblem/error.h"
@@ -204,6 +205,11 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
       }
     }
     const DenseValues values = read_dense(learner);
+    if (!are_finite(values.parameters))
+      throw Error(ErrorCode::kInternal,
+                  cat("parameters of layers are NaN or infinite after step ", learner.steps(),
+                      " and are not saved; training has diverged: lower the learning rate, and "
+                      "continue from an earlier checkpoint"));
     const auto dense = write_safetensors(path + "/" + kDenseFile, dense_tensors(learner, values));
     writer->add_file(kDenseFile, {dense.bytes, dense.checksum});
     for (const Asset& asset : pipeline.assets) writer->write_file(asset.name, asset.content);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/bytes.h"
+#include "core/inner_path.h"
 #include "embedding/files/table_runs.h"
 #include "emblem/error.h"
 #include "train/whole_rows.h"
@@ -65,7 +66,7 @@ void add_tables_of(const World& world, int rank, const std::string& text,
     all[t].rows += json[t].at("rows").get<int64_t>();
     for (const Json& file : json[t].at("files")) {
       const FileFacts facts{file[1], file[2]};
-      const std::string path = checkpoint + "/" + file[0].get<std::string>();
+      const std::string path = path_below(checkpoint, file[0].get<std::string>());
       std::error_code error;
       if (std::filesystem::file_size(path, error) != facts.bytes || error)
         throw Error(ErrorCode::kUnavailable,

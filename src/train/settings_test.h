@@ -183,6 +183,7 @@ GradClipping: enable_global_grad_clip
 GradScaler: growth_interval
 IdFeature: asset_dir embedding_constraints fg_encoded_default_value use_mask value_dim
 JRCLoss: alpha session_name
+L2Loss: mean
 KvDotProduct: autodis embedding_constraints fg_encoded_default_value init_fn mlp sequence_delim
 KvDotProduct: sequence_fields sequence_length trainable use_mask
 LRU_EvictionPolicy: decay_exponent

@@ -95,7 +95,10 @@ Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
 
 // Ranks agree on data and folder first: one that was started on its own would wait for the others.
 std::unique_ptr<ModelDirLock> Trainer::lock_model_dir() const {
-  if (options_.world != nullptr) require_same_data(*options_.world, config_);
+  if (options_.world != nullptr) {
+    require_same_data(*options_.world, config_, options_.storage);
+    require_same_files(*options_.world, config_);
+  }
   std::unique_ptr<ModelDirLock> lock;
   if (writes()) lock = std::make_unique<ModelDirLock>(config_.model_dir());
   if (options_.world != nullptr) require_shared_folder(*options_.world, config_.model_dir());
@@ -112,7 +115,7 @@ std::optional<std::string> Trainer::find_resumed() const {
 }
 
 void Trainer::load() {
-  if (options_.world != nullptr) check_same_start();
+  if (options_.world != nullptr) require_same_start(*options_.world, resumed_.value_or(init_from_));
   if (resumed_) {
     state_ = load_run(*resumed_, learner_);
     early_stopping_.restore(state_.early_stopping);
@@ -120,6 +123,7 @@ void Trainer::load() {
   } else if (!init_from_.empty()) {
     log_info(to_text(load_weights(init_from_, learner_, options_.warm_start)));
   }
+  first_step_ = learner_.steps();
   learner_.set_divergence_advice([this] { return loss_watch_.advice(); });
   learner_.model().stage_clock().trace_to(options_.trace);
   if (options_.world != nullptr)
@@ -137,7 +141,8 @@ void Trainer::open_files() {
     write_text_file_atomically(dir + "/" + kConfigFile, to_stored_text(config_));
     log_.emplace(dir, train_, learner_.steps());
   }
-  evaluator_.emplace(config_, layout_, learner_, log_ ? &*log_ : nullptr, clock_, memory_.get());
+  evaluator_.emplace(config_, layout_, learner_, log_ ? &*log_ : nullptr, clock_, memory_.get(),
+                     options_.storage);
   checkpoints_.emplace(config_, learner_, clock_, state_, resumed_.value_or(""));
 }
 
@@ -145,6 +150,7 @@ LoaderOptions Trainer::loader_options() const {
   LoaderOptions options = training_loader_options(config_);
   options.batch_size = training_batch_size(config_, options_.world);
   options.start = state_.position;
+  options.storage = options_.storage;
   options.memory = memory_.get();
   options.max_batches = intervals_.steps_left(learner_.steps());
   return options;
@@ -239,6 +245,7 @@ void Trainer::log_step() {
                   .samples_per_second = clock_.rows_per_second(rows_),
                   .sparse_rate = last_step_.sparse_rate,
                   .dense_rate = last_step_.dense_rate,
+                  .skipped_steps = learner_.skipped_steps(),
                   .losses = last_losses(),
                   .metrics = train_metrics_.values(),
                   .stream = lag_values(),
@@ -429,6 +436,7 @@ TrainSummary Trainer::run() {
     loader_.reset();
     EMBLEM_REQUIRE(learner_.steps() > 0 || outcome_, "no rows to train on in ",
                    config_.train_input_path().substr(0, config_.train_input_path().find('?')));
+    check_skipped_steps();
     training_seconds_ = clock_.training_seconds();
     if (learner_.steps() > 0) finish();
     if (writes()) log_missing_values(lookups_, LookupPass::kTraining);
@@ -442,11 +450,29 @@ TrainSummary Trainer::run() {
   return summary();
 }
 
+// A run that has learned nothing is an error, unless an earlier part of it may have.
+void Trainer::check_skipped_steps() const {
+  const int64_t skipped = learner_.skipped_steps();
+  if (skipped == 0 || skipped < learner_.steps() - first_step_) return;
+  const std::string found =
+      cat("all ", skipped, " steps were skipped: gradients overflowed in fp16 (the loss scale is ",
+          learner_.loss_scaler().scale(),
+          "); set grad_scaler { init_scale } lower and growth_interval above 0, or use --precision "
+          "bf16");
+  if (resumed_ || outcome_ == TrainOutcome::kInterrupted) {
+    if (writes()) log_warn(found);
+    return;
+  }
+  if (options_.world != nullptr) throw CommonError(ErrorCode::kInvalidArgument, found);
+  throw Error(ErrorCode::kInvalidArgument, found);
+}
+
 TrainSummary Trainer::summary() const {
   TrainSummary summary{.outcome = outcome_.value_or(TrainOutcome::kFinished),
                        .steps = learner_.steps(),
                        .rows = rows_,
                        .bad_rows = bad_rows_,
+                       .skipped_steps = learner_.skipped_steps(),
                        .seconds = clock_.seconds(),
                        .training_seconds = training_seconds_,
                        .step_seconds_p50 = clock_.step_seconds(0.5),
@@ -486,7 +512,9 @@ TrainSummary train(const Context& context, const config::PipelineConfig& config,
                    const TrainOptions& options) {
   config::PipelineConfig trained = config;
   if (!config.has_semantics_version()) adopt_trained_semantics(options, &trained);
-  return Trainer(context, trained, options).run();
+  TrainOptions complete = options;
+  if (complete.storage == nullptr) complete.storage = open_storage(trained.data_config());
+  return Trainer(context, trained, complete).run();
 }
 
 }  // namespace emblem

@@ -10,6 +10,7 @@
 
 #include "config/pipeline.pb.h"
 #include "core/context.h"
+#include "data/source/storage.h"
 #include "train/early_stopping.h"
 #include "train/evaluation.h"
 #include "train/warm_start.h"
@@ -31,6 +32,7 @@ struct TrainOptions {
   int64_t max_steps = 0;                   // 0: as the configuration says
   std::optional<StopAt> stop_at;
   Trace* trace = nullptr;  // gets a timeline; outlives the run
+  Storage storage;  // of remote data and checkpoints; null: one with the settings of the data
   const World* world =
       nullptr;  // the run is one of several ranks, which all call train; outlives it
   LastCheckpoint last_checkpoint = LastCheckpoint::kSave;
@@ -45,6 +47,7 @@ struct TrainSummary {
   int64_t steps = 0;              // in all, those before a resume included
   int64_t rows = 0;               // trained in this run
   int64_t bad_rows = 0;           // skipped in this run
+  int64_t skipped_steps = 0;      // of this run, whose gradients overflowed in fp16
   double seconds = 0.0;           // of this run, evaluations and checkpoints included
   double training_seconds = 0.0;  // without them
   double step_seconds_p50 = 0.0;  // loading included

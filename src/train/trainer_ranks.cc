@@ -1,7 +1,6 @@
 // The loop of a training on several ranks: every rank has the data of its shards, and all decide
 // alike.
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <numeric>
 
@@ -12,23 +11,6 @@
 #include "train/trainer_run.h"
 
 namespace emblem {
-
-// All ranks begin with the same checkpoint, or without one.
-void Trainer::check_same_start() const {
-  const World& world = *options_.world;
-  const auto name_of = [](const std::string& path) {
-    return std::filesystem::path(path).filename().string();
-  };
-  const std::string own = name_of(resumed_.value_or(init_from_));
-  const std::vector<std::string> of_ranks = gather_bytes(*world.ranks, own);
-  const auto found = [&](size_t rank) {
-    return cat(name_of_rank(static_cast<int>(rank), world.ranks->hosts()[rank].name), " finds ",
-               of_ranks[rank].empty() ? "no checkpoint" : of_ranks[rank]);
-  };
-  for (size_t rank = 1; rank < of_ranks.size(); ++rank)
-    EMBLEM_REQUIRE(of_ranks[rank] == of_ranks[0], found(rank), " to begin with, but ", found(0),
-                   "; the checkpoint to begin with must be in a folder that all ranks share");
-}
 
 void Trainer::open_streams() {
   const World& world = *options_.world;

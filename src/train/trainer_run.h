@@ -65,7 +65,6 @@ class Trainer {
   std::vector<ShardWord> next_batches();
   ShardWord describe_batch(size_t shard);
   void step_of_ranks(const std::vector<ShardWord>& words);
-  void check_same_start() const;
   void open_streams();
   void sum_over_ranks();
   // On several ranks, from a topic.
@@ -100,6 +99,7 @@ class Trainer {
   void finish();
   bool restore_best();
   std::string problem_of(const std::string& checkpoint) const;
+  void check_skipped_steps() const;
   TrainSummary summary() const;
 
   const config::PipelineConfig config_;
@@ -137,6 +137,7 @@ class Trainer {
   std::map<std::string, double> window_;  // of progressive validation that was not logged yet
   std::vector<FeatureLookups> lookups_;   // of training
   int64_t rows_ = 0, bad_rows_ = 0;
+  int64_t first_step_ = 0;      // before this run
   int64_t stream_unix_ms_ = 0;  // the newest time of what was trained on
   double training_seconds_ = 0.0;
 };

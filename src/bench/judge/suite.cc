@@ -46,9 +46,10 @@ std::string run_name(const std::string& config) {
 
 // Why its data cannot be read, if the baseline declares them optional.
 std::string missing_data(const std::string& config, const std::vector<std::string>& overrides) {
-  const std::string input = load_pipeline(config, overrides).train_input_path();
+  const config::PipelineConfig pipeline = load_pipeline(config, overrides);
+  const std::string input = pipeline.train_input_path();
   try {
-    expand_inputs(input);
+    expand_inputs(input, open_storage(pipeline.data_config()));
     return "";
   } catch (const Error&) {
     return cat("its data are missing: ", input);

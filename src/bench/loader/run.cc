@@ -26,18 +26,19 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
 
 constexpr int kMostConnections = 64;
 
-// The settings of a remote input for the process, with a cache folder of its own that may be
-// emptied.
-void prepare_remote(const LoaderSetting& setting) {
+// With the settings of a remote input, and a cache folder of its own that may be emptied. Null for
+// other inputs.
+Storage storage_of(const LoaderSetting& setting) {
+  if (!setting.is_remote()) return nullptr;
   RemoteOptions options = remote_options(setting.data);
   options.cache_dir = cache_folder(options.cache_dir) + "/bench";
-  restart_remote(options);
+  return std::make_shared<RemoteStorage>(options);
 }
 
 // Reads all objects once, so that they are in the cache.
-void fill_object_cache(const std::vector<std::string>& files) {
+void fill_object_cache(const std::vector<std::string>& files, const Storage& storage) {
   for (const std::string& file : files) {
-    const InputFile input(file);
+    const InputFile input(file, storage);
     input.prefetch(0, input.bytes());
     std::vector<char> piece(size_t{1} << 20);
     for (int64_t at = 0; at < input.bytes(); at += std::ssize(piece))
@@ -46,42 +47,42 @@ void fill_object_cache(const std::vector<std::string>& files) {
 }
 
 void prepare_caches(const LoaderSetting& setting, const std::vector<std::string>& files,
-                    LoaderRun& run) {
+                    const Storage& storage, LoaderRun& run) {
   const bool cold = setting.cache == CacheState::kCold;
   if (!setting.is_remote()) {
     cold ? drop_page_cache(files) : fill_page_cache(files);
     run.cached_share = cached_share(files);
     return;
   }
-  prepare_remote(setting);
   if (cold)
-    remote_storage().cache().clear();
+    storage->cache().clear();
   else
-    fill_object_cache(files);
+    fill_object_cache(files, storage);
   run.cached_share = cold ? 0 : 1;
 }
 
 }  // namespace
 
 std::vector<std::string> files_of(const LoaderSetting& setting) {
-  return expand_inputs(setting.loading.input);
+  return expand_inputs(setting.loading.input, storage_of(setting));
 }
 
 int64_t bytes_of_files(const LoaderSetting& setting) {
   int64_t bytes = 0;
+  const Storage storage = storage_of(setting);
   for (const std::string& file : files_of(setting))
-    bytes += is_object_uri(file) ? remote_storage().find(file)->bytes
+    bytes += is_object_uri(file) ? storage->find(file)->bytes
                                  : static_cast<int64_t>(std::filesystem::file_size(file));
   return bytes;
 }
 
 double measure_plain_download(const LoaderSetting& setting, double seconds) {
-  prepare_remote(setting);
+  const Storage storage = storage_of(setting);
   std::vector<ObjectInfo> objects;
   for (const std::string& item : split(setting.loading.input, ','))
-    for (const ObjectInfo& object : remote_storage().expand(std::string(trim(item))))
+    for (const ObjectInfo& object : storage->expand(std::string(trim(item))))
       objects.push_back(object);
-  const int64_t part = std::max<int64_t>(remote_storage().options().part_bytes, 1);
+  const int64_t part = std::max<int64_t>(storage->options().part_bytes, 1);
   std::atomic<size_t> next{0};
   std::atomic<int64_t> bytes{0};
   const auto start = Clock::now();
@@ -90,9 +91,7 @@ double measure_plain_download(const LoaderSetting& setting, double seconds) {
          i = next++)
       for (int64_t at = 0; at < objects[i].bytes; at += part)
         bytes += static_cast<int64_t>(
-            remote_storage()
-                .read_range(objects[i], at, std::min(part, objects[i].bytes - at))
-                .size());
+            storage->read_range(objects[i], at, std::min(part, objects[i].bytes - at)).size());
   };
   std::vector<std::thread> threads;
   start_threads(threads, kMostConnections, "64 connections", "run it on a larger machine", fetch,
@@ -105,10 +104,12 @@ LoaderRun run_loader(const LoaderSetting& setting, const FeatureLayout& layout,
                      const LoaderRunLimits& limits) {
   const bool cold = setting.cache == CacheState::kCold;
   LoaderRun run;
-  prepare_caches(setting, files_of(setting), run);
+  const Storage storage = storage_of(setting);
+  prepare_caches(setting, files_of(setting), storage, run);
   reset_peak_resident_bytes();
 
   LoaderOptions options = setting.loading;
+  options.storage = storage;
   options.epochs = cold ? 1 : 0;
   const auto made = Clock::now();
   const double cpu_when_made = cpu_seconds();

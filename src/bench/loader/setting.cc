@@ -50,7 +50,7 @@ Input describe(const std::string& text, const config::DataConfig& base) {
   EMBLEM_REQUIRE(!input.path.empty(), "--input \"", text,
                  "\" names no path; expected PATH or LABEL=PATH");
   const std::string first(trim(split(input.path, ',').front()));
-  const DataSource source = guess_source(first);
+  const DataSource source = guess_source(first, {}, open_storage(base));
   input.data = base;
   input.data.set_dataset_type(source.type);
   if (source.type == config::CsvDataset && base.dataset_type() != config::CsvDataset) {

@@ -5,6 +5,7 @@
 
 #include "bench/report/history_charts.h"
 #include "core/file.h"
+#include "core/inner_path.h"
 #include "core/output_file.h"
 #include "emblem/error.h"
 
@@ -36,11 +37,6 @@ std::vector<std::string> named_references(const std::vector<BenchResult>& result
 template <class T>
 void append(std::vector<T> items, std::vector<T>& to) {
   std::move(items.begin(), items.end(), std::back_inserter(to));
-}
-
-// Names come from result files: they must not point outside of the folder.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.find('/') == std::string::npos && name.front() != '.';
 }
 
 std::vector<std::string> files_read(const ReportRequest& request) {
@@ -84,7 +80,9 @@ std::vector<std::string> write_report(const ReportRequest& request) {
     EMBLEM_REQUIRE(!asked_for || !request.reference_folder.empty(), "published figures \"", name,
                    "\" are requested, but there is no folder bench/reference here or above the "
                    "program; give their folder with --references");
-    const bool known = !request.reference_folder.empty() && is_plain_name(name) && fs::exists(file);
+    // Names come from result files: they must not point outside of the folder.
+    const bool known =
+        !request.reference_folder.empty() && file_name_problem(name).empty() && fs::exists(file);
     if (asked_for || known) {
       report.references.push_back(read_reference(file.string()));
     } else {

@@ -11,6 +11,7 @@ BenchResult result_of_run(const TrainSummary& summary, const std::string& name) 
   result.settings = {{"steps", summary.steps},
                      {"rows", summary.rows},
                      {"bad_rows", summary.bad_rows},
+                     {"skipped_steps", summary.skipped_steps},
                      {"seconds", summary.seconds}};
   if (summary.evaluation) {
     for (const auto& [metric, value] : summary.evaluation->metrics)

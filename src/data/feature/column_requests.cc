@@ -54,6 +54,10 @@ void request_values(const FeatureSpec& feature, const config::DataConfig& data,
   if (reads_numbers(feature)) {
     if (value_dim_of(settings, feature.sequence >= 0) != 1) request.separators = separators;
     request.na_is_missing = true;
+    request.number_form = {settings.number_format, settings.date_part, settings.day_first,
+                           settings.na_strings};
+    // Amounts and dates are the same numbers in any spelling and unit.
+    if (!request.number_form.is_plain()) request.trained = {};
     return;
   }
   if (settings.num_buckets)

@@ -153,5 +153,29 @@ TEST(FgMode, TheFirstVersionMixesIntegers) {
       ElementsAre(static_cast<int64_t>(mix64(42) % 10), static_cast<int64_t>(mix64(43) % 10)));
 }
 
+TEST(FgMode, NumbersMayBeAmountsDatesAndHaveMissingValuesOfTheirOwn) {
+  const TestPipeline pipeline = pipeline_of("fg_mode: FG_DAG", R"(
+    feature_configs { raw_feature { feature_name: "n" na_strings: ["?", "-999", "inf"] default_value: "-1" } }
+    feature_configs { raw_feature { feature_name: "a" number_format: COMMA_GROUPS } }
+    feature_configs { raw_feature { feature_name: "hour" expression: "item:d" date_part: HOUR } }
+    feature_configs { raw_feature { feature_name: "day" expression: "item:d" date_part: WEEKDAY
+                                    boundaries: [0.5, 1.5, 2.5, 3.5, 4.5, 5.5] default_value: "" embedding_dim: 4 } }
+    feature_configs { id_feature { feature_name: "id" hash_bucket_size: 100 embedding_dim: 4 } })");
+  const Batch batch = read(pipeline,
+                           "label,n,a,d,id\n"
+                           "1,5,\"$3,456\",2024-05-01 13:30,?\n"
+                           "0,?,7,,NA\n"
+                           "0,-999.0,NA,2024-05-06,-999\n"
+                           "0,inf,(2),20240506,x\n");
+  EXPECT_THAT(batch.dense, ElementsAre(5, 3456, 13, -1, 7, 0, -1, 0, 0, -1, -2, 0));
+  EXPECT_THAT(batch.sparse[0].keys, ElementsAre(2, 0, 0));
+  EXPECT_THAT(batch.sparse[0].offsets, ElementsAre(0, 1, 1, 2, 3));
+  EXPECT_EQ(batch.sparse[1].keys.size(), 4u) << "texts of numbers are values of ids";
+  EXPECT_THAT(error(pipeline, "label,n,a,d,id\n1,5,x,2024-05-01,a\n"),
+              HasSubstr("\"x\" cannot be read (expected a number like 1,234.50 or an empty field"));
+  EXPECT_THAT(error(pipeline, "label,n,a,d,id\n1,5,1,May,a\n"),
+              HasSubstr("\"May\" cannot be read (expected a date like 2024-05-01 10:00"));
+}
+
 }  // namespace
 }  // namespace emblem

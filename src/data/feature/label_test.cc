@@ -42,7 +42,8 @@ TEST_F(Labels, StandSideBySideInTheLayoutsOrder) {
 
 TEST_F(Labels, OfAnotherKindAreBadRows) {
   EXPECT_THAT(error("2,1,1,0,1,1\n"),
-              HasSubstr(":2: label click is 2 (binary cross-entropy expects 0 or 1)"));
+              HasSubstr(":2: label click is 2 (binary cross-entropy expects a number from 0 to 1; "
+                        "of two other values, set data_config.label_positive"));
   EXPECT_THAT(error("0,1,5,0,1,1\n"), HasSubstr(":2: label stars is 5 (expected a class, 0 to 4)"));
   EXPECT_THAT(error("0,1,1.5,0,1,1\n"), HasSubstr("label stars is 1.5"));
   EXPECT_THAT(error("0,1,-1,0,1,1\n"), HasSubstr("label stars is -1"));
@@ -51,6 +52,49 @@ TEST_F(Labels, OfAnotherKindAreBadRows) {
   EXPECT_THAT(error("0,yes,1,0,1,1\n"), HasSubstr("column seconds: \"yes\" is not a number"));
   EXPECT_THAT(error("0,1,1,0,1,-1\n"), HasSubstr("sample weight v is -1 (expected a number that"));
   EXPECT_THAT(error("0,1,1,0,,1\n"), HasSubstr("sample weight w is missing or NaN"));
+}
+
+TEST_F(Labels, OfNamedClassesAreTheirPlaceInTheList) {
+  pipeline_.features.labels[1].values = {"bad", "7", "-1", "good", "None"};
+  options_for("1,0,good,7,1,1\n0,0, bad,7,1,1\n0,0,7.0,7,1,1\n0,0,None,7,1,1\n");
+  Loader loader(pipeline_.config.data_config(), pipeline_.features, options_);
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  EXPECT_THAT(batch.labels, ElementsAre(1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 4, 0));
+  EXPECT_THAT(error("1,0,ugly,7,1,1\n"),
+              HasSubstr("label stars is \"ugly\" (expected one of data_config.label_classes)"));
+  EXPECT_THAT(error("1,0,,7,1,1\n"), HasSubstr("label stars is missing"));
+}
+
+TEST_F(Labels, OfTwoNamedValuesAreZeroAndOne) {
+  pipeline_.features.labels[0].values = {"1", "2"};
+  options_for("2,0,1,7,1,1\n1.0,0,1,7,1,1\n");
+  Loader loader(pipeline_.config.data_config(), pipeline_.features, options_);
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  EXPECT_THAT(batch.labels, ElementsAre(1, 1, 0, 0, 1, 0));
+}
+
+TEST_F(Labels, OfBinaryTasksMayBeSoft) {
+  options_for("0.3,1,1,0,1,1\n1,1,1,0,1,1\n");
+  Loader loader(pipeline_.config.data_config(), pipeline_.features, options_);
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  EXPECT_THAT(batch.labels, ElementsAre(0.3f, 1, 1, 1, 1, 1));
+  EXPECT_THAT(error("-0.1,1,1,0,1,1\n"), HasSubstr("label click is -0.1"));
+  EXPECT_THAT(error("inf,1,1,0,1,1\n"), HasSubstr("label click is inf"));
+}
+
+TEST_F(Labels, MayBeMissingWhereOthersAreThere) {
+  for (LabelSpec& label : pipeline_.features.labels) label.may_be_missing = true;
+  options_for(",2.5,4,7,1,1\n1,NA,,8,1,1\n");
+  Loader loader(pipeline_.config.data_config(), pipeline_.features, options_);
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  EXPECT_THAT(batch.labels,
+              ElementsAre(testing::IsNan(), 4, 2.5f, 1, testing::IsNan(), testing::IsNan()));
+  EXPECT_EQ(loader.statistics().counts.missing_labels, 3);
+  EXPECT_THAT(error("0,1,1,0,1,1\n,,,0,1,1\n"), HasSubstr(":3: all labels are missing"));
 }
 
 TEST_F(Labels, ThatTheFileDoesNotHaveAreNamed) {

@@ -4,7 +4,10 @@
 #include <cfloat>
 #include <cmath>
 #include <map>
+#include <span>
+#include <vector>
 
+#include "core/finite.h"
 #include "core/text.h"
 #include "data/feature/fast_log.h"
 #include "data/format/decoder.h"
@@ -103,6 +106,10 @@ bool parse_log_expression(std::string expression, float& offset) {
   return (inner[0] == '+' || inner[0] == '-') && parse_float(inner, offset) && !std::isnan(offset);
 }
 
+void shift_and_scale(float* values, int64_t count, float subtracted, float factor) {
+  for (int64_t i = 0; i < count; ++i) values[i] = (values[i] - subtracted) * factor;
+}
+
 void evaluate(const Expression& expression, float* values, int64_t count) {
   constexpr int64_t kTile = 256;
   double tile[kTile];
@@ -128,6 +135,11 @@ Normalizer Normalizer::parse(const std::string& text, const std::string& feature
   const std::string method = settings.take("method");
   if (method == "log1p") {
     normalizer.method_ = Method::kLog1p;
+    normalizer.a_ = settings.take_number("mean", 0);
+    const float deviation = settings.take_number("standard_deviation", 1);
+    if (!(deviation > 0)) reject(feature, text, "standard_deviation must be above 0");
+    normalizer.b_ = 1.0f / deviation;
+    normalizer.limit_ = settings.take_number("limit", 0);
   } else if (method == "log") {
     normalizer.method_ = Method::kLog;
     normalizer.a_ = settings.take_number("offset", 0);
@@ -137,6 +149,7 @@ Normalizer Normalizer::parse(const std::string& text, const std::string& feature
     const float deviation = settings.take_number("standard_deviation");
     if (!(deviation > 0)) reject(feature, text, "standard_deviation must be above 0");
     normalizer.b_ = 1.0f / deviation;
+    normalizer.limit_ = settings.take_number("limit", 0);
   } else if (method == "minmax") {
     normalizer.method_ = Method::kLinear;
     normalizer.a_ = settings.take_number("min");
@@ -165,10 +178,20 @@ Normalizer Normalizer::parse(const std::string& text, const std::string& feature
     reject(feature, text, cat("unknown method ", in_quotes(method)));
   }
   settings.require_empty();
+  if (!(normalizer.limit_ >= 0)) reject(feature, text, "limit must be above 0");
   return normalizer;
 }
 
 void Normalizer::apply(float* values, int64_t count) const {
+  const std::span all(values, static_cast<size_t>(count));
+  if (is_identity() || are_finite(all)) return apply_to_finite(values, count);
+  const std::vector<float> before(all.begin(), all.end());
+  apply_to_finite(values, count);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (std::isinf(before[i])) values[i] = before[i];
+}
+
+void Normalizer::apply_to_finite(float* values, int64_t count) const {
   const float a = a_, b = b_;
   switch (method_) {
     case Method::kNone:
@@ -179,13 +202,14 @@ void Normalizer::apply(float* values, int64_t count) const {
     case Method::kLog1p:
       add_and_clamp(values, count, 0, 0);
       for (int64_t i = 0; i < count; ++i) values[i] = fast_log1p(values[i]);
+      if (a != 0 || b != 1) shift_and_scale(values, count, a, b);
       break;
     case Method::kLog:
       add_and_clamp(values, count, a, kSmallest);
       for (int64_t i = 0; i < count; ++i) values[i] = fast_log(values[i]);
       break;
     case Method::kLinear:
-      for (int64_t i = 0; i < count; ++i) values[i] = (values[i] - a) * b;
+      shift_and_scale(values, count, a, b);
       break;
     case Method::kLog10:
       for (int64_t i = 0; i < count; ++i) {
@@ -195,6 +219,12 @@ void Normalizer::apply(float* values, int64_t count) const {
                         : b;
       }
       break;
+  }
+  if (!(limit_ > 0)) return;
+  const float limit = limit_;
+  for (int64_t i = 0; i < count; ++i) {
+    const float raised = values[i] > -limit ? values[i] : -limit;
+    values[i] = raised < limit ? raised : limit;
   }
 }
 

@@ -61,6 +61,20 @@ TEST(NormalizerExpression, MistakesAreNamedWithTheirPosition) {
   EXPECT_THAT(error("method=log1p,expr=x"), HasSubstr("unknown setting \"expr\""));
 }
 
+TEST(Normalizer, InfiniteNumbersStayInfiniteWithEveryMethod) {
+  const float infinite = INFINITY;
+  for (const char* method :
+       {"method=log1p", "method=log,offset=3", "method=zscore,mean=1,standard_deviation=2",
+        "method=minmax,min=0,max=4", "method=log10,threshold=1e-10,default=-10",
+        "method=expression,expr=x>16?16:x", "method=expression,expr=log(x+3)"}) {
+    const std::vector<float> results = normalized(method, {2, infinite, -infinite, 1});
+    EXPECT_EQ(results[1], infinite) << method;
+    EXPECT_EQ(results[2], -infinite) << method;
+    EXPECT_EQ(results[0], normalized(method, {2})[0]) << method;
+    EXPECT_EQ(results[3], normalized(method, {1})[0]) << method;
+  }
+}
+
 // Vectors of TorchEasyRec's tests.
 TEST(NormalizerVectors, Log10ZscoreAndMinmax) {
   EXPECT_THAT(normalized("method=log10,threshold=1e-10,default=-10", {100, 0}),
@@ -69,6 +83,13 @@ TEST(NormalizerVectors, Log10ZscoreAndMinmax) {
               ElementsAre(FloatNear(0.01f, 1e-7f)));
   EXPECT_THAT(normalized("method=minmax,min=0.1,max=0.4", {0.2f}),
               ElementsAre(FloatNear(1.0f / 3, 1e-6f)));
+}
+
+TEST(NormalizerVectors, LogarithmsAreScaledAndOutliersLimited) {
+  EXPECT_THAT(normalized("method=log1p,mean=1,standard_deviation=2", {0, std::exp(3.0f) - 1}),
+              ElementsAre(FloatNear(-0.5f, 1e-6f), FloatNear(1.0f, 1e-5f)));
+  EXPECT_THAT(normalized("method=zscore,mean=1,standard_deviation=2,limit=3", {-1000, 3, 1000}),
+              ElementsAre(-3, 1, 3));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ bool number_at(const Column& column, size_t at, float& value) {
     case ColumnType::kText:
       break;
   }
-  return parse_float(text_at(column, at), value);
+  return parse_any_float(text_at(column, at), value);
 }
 
 }  // namespace
@@ -40,6 +40,13 @@ NumberRule::NumberRule(const FeatureSpec& feature, const Semantics& semantics,
   const bool encoded = semantics.fg_mode == config::FG_NONE;
   const Normalizer normalizer = Normalizer::parse(feature.settings.normalizer, feature.name);
   if (!encoded && semantics.fg_mode != config::FG_BUCKETIZE) normalizer_ = normalizer;
+  for (const std::string& text : feature.settings.na_strings) {
+    double value = 0;  // "inf" is one, too
+    const bool is_number =
+        feature.settings.date_part == config::NO_DATE && parse_double(text, value);
+    if (is_number && !encoded && !std::isnan(value))
+      missing_numbers_.push_back(static_cast<float>(value));
+  }
   const DefaultValues values = default_values_of(feature, semantics, data);
   for (const std::string& text : values.texts) {
     float value = 0;
@@ -64,7 +71,20 @@ void NumberRule::fill_missing(float* values, int64_t count) const {
   for (int64_t i = 0; i < count; ++i) values[i] = std::isnan(values[i]) ? otherwise : values[i];
 }
 
-void NumberRule::normalize(float* values, int64_t count) const {
+void NumberRule::mark_missing(float* values, int64_t count) const {
+  for (const float missing : missing_numbers_)
+    for (int64_t i = 0; i < count; ++i) values[i] = values[i] == missing ? kMissing : values[i];
+}
+
+void NumberRule::normalize(float* values, int64_t count, FeatureCounts& counts) const {
+  mark_missing(values, count);
+  int64_t infinite = 0;
+  for (int64_t i = 0; i < count; ++i) infinite += std::isinf(values[i]) ? 1 : 0;
+  if (infinite > 0) {
+    counts.infinite_numbers += infinite;
+    std::replace_if(
+        values, values + count, [](float x) { return std::isinf(x); }, kMissing);
+  }
   if (!semantics_.default_after_normalizer) {
     fill_missing(values, count);
     normalizer_.apply(values, count);
@@ -103,7 +123,8 @@ std::string NumberRule::problem_of(float number) const {
 }
 
 bool NumberRule::read_bag(const Column& column, const BagView& bags, int64_t bag,
-                          std::vector<float>& to, const ReportRow& report) const {
+                          std::vector<float>& to, const ReportRow& report,
+                          FeatureCounts& counts) const {
   to.clear();
   for (int64_t at = bags.begin(bag); at < bags.end(bag); ++at) {
     float value = kMissing;
@@ -112,9 +133,11 @@ bool NumberRule::read_bag(const Column& column, const BagView& bags, int64_t bag
              cat("feature ", name_, ": ", in_quotes(text_at(column, static_cast<size_t>(at))),
                  " is not a number"));
     }
-    to.push_back(value);
+    counts.infinite_numbers += std::isinf(value) ? 1 : 0;
+    to.push_back(std::isinf(value) ? kMissing : value);
   }
   const auto found = static_cast<int64_t>(to.size());
+  mark_missing(to.data(), found);
   if (found == 0)
     to.resize(value_dim_ > 0 ? static_cast<size_t>(value_dim_) : defaults_.size(), kMissing);
   const bool fits = value_dim_ == 0 || found == 0 || found == value_dim_;
@@ -134,14 +157,14 @@ bool NumberRule::read_bag(const Column& column, const BagView& bags, int64_t bag
 }
 
 void NumberRule::read(const Column& column, const BagView& bags, int64_t stride, float* out,
-                      const ReportRow& report) const {
+                      const ReportRow& report, FeatureCounts& counts) const {
   std::vector<float> numbers;
   for (int64_t bag = 0; bag < bags.size(); ++bag, out += stride) {
     if (bags.is_padding(bag)) {
       std::fill_n(out, value_dim_, 0.0f);
       continue;
     }
-    const bool fits = read_bag(column, bags, bag, numbers, report);
+    const bool fits = read_bag(column, bags, bag, numbers, report, counts);
     std::copy(numbers.begin(), numbers.end(), out);
     const auto odd =
         std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
@@ -150,13 +173,14 @@ void NumberRule::read(const Column& column, const BagView& bags, int64_t stride,
 }
 
 void NumberRule::bucketize(const Column& column, const BagView& bags, const Bucketizer& bucketizer,
-                           SparseColumn& out, const ReportRow& report) const {
+                           SparseColumn& out, const ReportRow& report,
+                           FeatureCounts& counts) const {
   std::vector<float> numbers;
   const bool is_plain = bags.is_plain() && value_dim_ == 1 && column.type != ColumnType::kText;
   if (is_plain) {  // all at once
     numbers.resize(static_cast<size_t>(bags.size()));
     copy_numbers(column, 0, bags.size(), numbers.data());
-    normalize(numbers.data(), bags.size());
+    normalize(numbers.data(), bags.size(), counts);
   }
   out.keys.clear();
   out.weights.clear();
@@ -166,7 +190,7 @@ void NumberRule::bucketize(const Column& column, const BagView& bags, const Buck
       const float value = numbers[static_cast<size_t>(bag)];
       if (!std::isnan(value)) out.keys.push_back(bucketizer.bucket_of(value));
     } else if (!bags.is_padding(bag)) {
-      read_bag(column, bags, bag, numbers, report);
+      read_bag(column, bags, bag, numbers, report, counts);
       for (const float value : numbers)
         if (!std::isnan(value)) out.keys.push_back(bucketizer.bucket_of(value));
     }

@@ -8,13 +8,15 @@
 #include "data/batch.h"
 #include "data/feature/bags.h"
 #include "data/feature/bucketizer.h"
+#include "data/feature/feature_counts.h"
 #include "data/feature/fg/operator.h"
 #include "data/feature/normalizer.h"
 
 namespace emblem {
 
-// The normalizer applies (not under FG_NONE and FG_BUCKETIZE), then a missing value becomes the
-// default. Made once; const methods may run concurrently.
+// An infinite number is a missing value. The normalizer applies (not under FG_NONE and
+// FG_BUCKETIZE), then a missing value becomes the default. Made once; const methods may run
+// concurrently.
 class NumberRule {
  public:
   // Throws Error when normalizer or default value are not valid.
@@ -28,30 +30,33 @@ class NumberRule {
   std::string problem_of(float number) const;
 
   // In place, for value_dim 1: NaN is a missing value, and stays without a default.
-  void normalize(float* values, int64_t count) const;
+  void normalize(float* values, int64_t count, FeatureCounts& counts) const;
 
   // Bag i's numbers to out[i * stride, i * stride + value_dim). Rows with other counts, with
-  // missing numbers and no default, or with infinite ones are reported; padding is 0.
+  // missing numbers and no default, or whose normalized numbers are infinite are reported; padding
+  // is 0.
   void read(const Column& column, const BagView& bags, int64_t stride, float* out,
-            const ReportRow& report) const;
+            const ReportRow& report, FeatureCounts& counts) const;
 
   // Overwrites `out` with the buckets of each bag's numbers; none where they are missing and there
   // is no default.
   void bucketize(const Column& column, const BagView& bags, const Bucketizer& bucketizer,
-                 SparseColumn& out, const ReportRow& report) const;
+                 SparseColumn& out, const ReportRow& report, FeatureCounts& counts) const;
 
  private:
   std::string missing_message() const;
+  void mark_missing(float* values, int64_t count) const;
   float default_at(int64_t at) const;
   void fill_missing(float* values, int64_t count) const;
   // Numbers of one bag, normalized and filled; false when there are not value_dim of them.
   bool read_bag(const Column& column, const BagView& bags, int64_t bag, std::vector<float>& to,
-                const ReportRow& report) const;
+                const ReportRow& report, FeatureCounts& counts) const;
 
   std::string name_;
   int64_t value_dim_ = 1;
   Semantics semantics_;
   Normalizer normalizer_;
+  std::vector<float> missing_numbers_;  // na_strings that are numbers
   std::vector<float> defaults_;  // one for all numbers of a bag, or one each
 };
 

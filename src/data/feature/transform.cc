@@ -30,7 +30,9 @@ FeatureTransform::FeatureTransform(const config::DataConfig& data, const Feature
       label_columns.push_back(column_of(request_for_label(label, data)));
     for (const std::string& name : features.weight_fields)
       weight_columns.push_back(column_of(request_for_weight(name)));
-    labels_ = LabelReader(features, std::move(label_columns), std::move(weight_columns));
+    labels_ =
+        LabelReader(features, std::move(label_columns), std::move(weight_columns),
+                    reads_as_requested(data.dataset_type()) ? std::nullopt : positive_number(data));
   }
   steps_.resize(features.features.size());
   for (const size_t at : order_)
@@ -161,7 +163,7 @@ FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
     out.sparse[i].weights.clear();
     out.sparse[i].offsets.assign(static_cast<size_t>(rows) + 1, 0);
   }
-  labels_.read(piece.block, out, marks);
+  labels_.read(piece.block, out, marks, run.counts);
   compute_columns(run);
   out.dense.resize(static_cast<size_t>(rows * dense_cols_));
   if (has_absent_numbers_) std::fill(out.dense.begin(), out.dense.end(), 0.0f);
@@ -222,7 +224,8 @@ void FeatureTransform::compute_columns(Run& run) const {
     read = value_of(step, piece);
     expand_codes(read);
     if (step.numbers && read.type == ColumnType::kFloat)
-      step.numbers->normalize(read.floats.data(), static_cast<int64_t>(read.floats.size()));
+      step.numbers->normalize(read.floats.data(), static_cast<int64_t>(read.floats.size()),
+                              run.counts);
   }
 }
 
@@ -232,11 +235,12 @@ void FeatureTransform::read_buckets(const Step& step, Run& run, Column& out) con
   const int64_t rows = run.piece.block.rows;
   SparseColumn buckets;
   if (values.sequence_offsets.empty()) {
-    step.numbers->bucketize(values, BagView(values, rows), *step.boundaries, buckets, run.report);
+    step.numbers->bucketize(values, BagView(values, rows), *step.boundaries, buckets, run.report,
+                            run.counts);
   } else {
     SequenceBags bags;
     find_elements(values, rows, {}, nullptr, bags);
-    step.numbers->bucketize(values, bags.view(), *step.boundaries, buckets, run.report);
+    step.numbers->bucketize(values, bags.view(), *step.boundaries, buckets, run.report, run.counts);
   }
   out = {};
   out.type = ColumnType::kInt64;
@@ -253,7 +257,7 @@ void FeatureTransform::read_plain_numbers(Run& run) const {
     for (const size_t at : plain_numbers_) {
       const Step& step = steps_[at];
       copy_numbers(run.piece.block.columns[step.sources[0].at], begin, count, tile);
-      step.numbers->normalize(tile, count);
+      step.numbers->normalize(tile, count, run.counts);
       float* to = run.out.dense.data() + begin * dense_cols_ + step.dense_begin;
       bool are_finite = true;
       for (int64_t i = 0; i < count; ++i) {
@@ -281,14 +285,15 @@ void FeatureTransform::read_feature(const Step& step, const BagView& bags, Run& 
                      run.counts);
   } else if (step.boundaries) {
     step.numbers->bucketize(column, bags, *step.boundaries, run.out.sparse[step.sparse_index],
-                            run.report);
+                            run.report, run.counts);
   } else if (step.sequence < 0) {
     step.numbers->read(column, bags, dense_cols_, run.out.dense.data() + step.dense_begin,
-                       run.report);
+                       run.report, run.counts);
   } else {
     const auto s = static_cast<size_t>(step.sequence);
     step.numbers->read(column, bags, sequence_widths_[s],
-                       run.out.sequences[s].numbers.data() + step.dense_begin, run.report);
+                       run.out.sequences[s].numbers.data() + step.dense_begin, run.report,
+                       run.counts);
   }
 }
 

@@ -61,14 +61,26 @@ TEST(Transform, RawVectorsAreSplitBySeparator) {
   EXPECT_THAT(batch.dense, ElementsAre(1, 2, 3, 9, 9, 9)) << "4||6 has two values and is skipped";
 }
 
-TEST(Transform, RowsWithInfiniteNumbersAreBad) {
+TEST(Transform, InfiniteNumbersAreMissingValues) {
   const std::string features = pipeline_with(R"(
-    feature_configs { raw_feature { feature_name: "a" normalizer: "method=minmax,min=0,max=1e-30" } }
-    feature_configs { kv_dot_product { feature_name: "k" query: "user:k" document: "item:d" } })",
-                                             "max_bad_rows: 2");
-  const Batch batch =
-      read_csv("label,a,k,d\n1,0,x:1,x:2\n0,1e20,x:1,x:1\n0,0,x:3e38,x:3e38\n", features);
-  EXPECT_THAT(batch.dense, ElementsAre(0, 2));
+    feature_configs { raw_feature { feature_name: "a" default_value: "7" } }
+    feature_configs { raw_feature { feature_name: "l" normalizer: "method=log1p" default_value: "3" } }
+    feature_configs { raw_feature { feature_name: "v" value_dim: 2 separator: "|" default_value: "5" } }
+    feature_configs { raw_feature { feature_name: "b" boundaries: [0, 1] embedding_dim: 4 default_value: "-1" } }
+    feature_configs { kv_dot_product { feature_name: "k" query: "user:k" document: "item:d" default_value: "9" } })");
+  const Batch batch = read_csv(
+      "label,a,l,v,b,k,d\n1,inf,Infinity,1|-inf,+inf,x:1,x:2\n0,1e39,-1e400,inf|2,-INF,x:3e38,x:"
+      "3e38\n",
+      features);
+  EXPECT_THAT(batch.dense, ElementsAre(7, 3, 1, 5, 2, 7, 3, 5, 2, 9));
+  EXPECT_THAT(batch.sparse[0].keys, ElementsAre(0, 0));
+}
+
+TEST(Transform, RowsWhoseNumbersBecomeInfiniteAreBad) {
+  const Batch batch = read_csv("label,a\n1,0\n0,1e20\n", pipeline_with(R"(
+    feature_configs { raw_feature { feature_name: "a" normalizer: "method=minmax,min=0,max=1e-30" } })",
+                                                                       "max_bad_rows: 1"));
+  EXPECT_THAT(batch.dense, ElementsAre(0));
 }
 
 TEST(Transform, FeaturesWithoutInputsHaveNoValues) {

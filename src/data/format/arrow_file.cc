@@ -52,8 +52,8 @@ class ArrowPart final : public PartReader {
 // What both formats share. `columns` are positions in the schema.
 class BatchFile : public ColumnarFile {
  public:
-  explicit BatchFile(const std::string& path)
-      : path_(path), input_(std::make_shared<ArrowInput>(path)) {}
+  BatchFile(const std::string& path, const Storage& storage)
+      : path_(path), input_(std::make_shared<ArrowInput>(path, storage)) {}
 
   const std::string& path() const override { return path_; }
   int64_t bytes() const override { return input_->file().bytes(); }
@@ -113,7 +113,7 @@ class BatchFile : public ColumnarFile {
 
 class IpcFile final : public BatchFile {
  public:
-  explicit IpcFile(const std::string& path) : BatchFile(path) {
+  IpcFile(const std::string& path, const Storage& storage) : BatchFile(path, storage) {
     set_schema(*open_reader({})->schema());
     const auto reader = open_reader({0});  // one column is enough to count rows
     for (int i = 0; i < reader->num_record_batches(); ++i)
@@ -141,7 +141,7 @@ class IpcFile final : public BatchFile {
 
 class OrcFile final : public BatchFile {
  public:
-  explicit OrcFile(const std::string& path) : BatchFile(path) {
+  OrcFile(const std::string& path, const Storage& storage) : BatchFile(path, storage) {
     const auto reader = open_reader();
     set_schema(*value_of(reader->ReadSchema(), path));
     // Arrow's reader trusts these numbers with its memory.
@@ -181,12 +181,12 @@ class OrcFile final : public BatchFile {
 
 }  // namespace
 
-std::unique_ptr<ColumnarFile> open_arrow_file(const std::string& path) {
-  return std::make_unique<IpcFile>(path);
+std::unique_ptr<ColumnarFile> open_arrow_file(const std::string& path, const Storage& storage) {
+  return std::make_unique<IpcFile>(path, storage);
 }
 
-std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path) {
-  return std::make_unique<OrcFile>(path);
+std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path, const Storage& storage) {
+  return std::make_unique<OrcFile>(path, storage);
 }
 
 }  // namespace emblem

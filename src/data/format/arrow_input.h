@@ -17,7 +17,7 @@ namespace emblem {
 // ReadAt may run concurrently.
 class ArrowInput final : public arrow::io::RandomAccessFile {
  public:
-  explicit ArrowInput(std::string path) : file_(std::move(path)) {}
+  ArrowInput(std::string path, const Storage& storage) : file_(std::move(path), storage) {}
 
   InputFile& file() { return file_; }
 

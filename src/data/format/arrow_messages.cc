@@ -14,6 +14,7 @@
 
 #include "data/format/arrow_block.h"
 #include "data/format/arrow_input.h"
+#include "data/format/row_filter.h"
 #include "data/format/select_rows.h"
 
 namespace emblem {
@@ -39,8 +40,11 @@ std::shared_ptr<arrow::RecordBatch> batch_of(std::string_view message) {
 
 class ArrowMessages final : public MessageDecoder {
  public:
-  ArrowMessages(std::vector<ColumnRequest> requests, std::vector<std::string> na_strings)
-      : requests_(std::move(requests)), na_strings_(std::move(na_strings)) {}
+  ArrowMessages(std::vector<ColumnRequest> requests, std::vector<std::string> na_strings,
+                const std::vector<std::string>& filters)
+      : requests_(std::move(requests)),
+        na_strings_(std::move(na_strings)),
+        filters_(row_filters(filters)) {}
 
   const std::vector<ColumnSpec>* columns() const override { return nullptr; }
   size_t most_messages() const override { return 1; }
@@ -72,6 +76,24 @@ class ArrowMessages final : public MessageDecoder {
   struct Schema {
     std::shared_ptr<arrow::Schema> schema;
     ArrowBlocks blocks;
+    std::vector<RowFilter> filters;
+    std::vector<ArrowField> filtered;  // by filter
+
+    // Whether each row of a batch fulfils all filters.
+    std::vector<uint8_t> kept_rows(const arrow::RecordBatch& batch) const {
+      std::vector<uint8_t> kept(static_cast<size_t>(batch.num_rows()), 1);
+      for (size_t i = 0; i < filters.size(); ++i) {
+        Column column;
+        ArrowDictionary dictionary;
+        std::vector<ValueProblem> problems;
+        const ColumnRead how = ColumnFit(filtered[i].field, nullptr, {}, kPlace).read(0);
+        read_arrow_column(batch, filtered[i], how, 0, batch.num_rows(), dictionary, kPlace, column,
+                          problems);
+        for (size_t row = 0; row < kept.size(); ++row)
+          kept[row] &= filters[i].keeps(column, static_cast<int64_t>(row)) ? 1 : 0;
+      }
+      return kept;
+    }
   };
 
   const std::vector<ColumnSpec>* read(const MessageChunk& chunk, const RowSample& sample,
@@ -79,7 +101,9 @@ class ArrowMessages final : public MessageDecoder {
     const auto batch = batch_of(chunk.message(0));
     EMBLEM_REQUIRE(batch->num_rows() <= kMostRowsOfMessage, kPlace, " has ", batch->num_rows(),
                    " rows, expected at most ", kMostRowsOfMessage);
-    const ArrowBlocks& blocks = blocks_of(batch->schema());
+    const Schema& schema = schema_of(batch->schema());
+    const ArrowBlocks& blocks = schema.blocks;
+    const std::vector<uint8_t> fulfils = schema.kept_rows(*batch);
     std::vector<RowProblem> problems;
     blocks.read(*batch, kPlace, out.block, problems);
     out.positions.resize(static_cast<size_t>(batch->num_rows()));
@@ -87,7 +111,8 @@ class ArrowMessages final : public MessageDecoder {
     for (int64_t row = 0; row < batch->num_rows(); ++row) {
       const int64_t position = row_position(chunk.offsets[0], row);
       out.positions[static_cast<size_t>(row)] = position;
-      if (row >= chunk.first_row && (sample.keeps_all() || sample.keeps(chunk.partition, position)))
+      if (row >= chunk.first_row && fulfils[static_cast<size_t>(row)] != 0 &&
+          (sample.keeps_all() || sample.keeps(chunk.partition, position)))
         kept.push_back(static_cast<int32_t>(row));
     }
     const bool all = kept.size() == out.positions.size() && problems.empty();
@@ -97,17 +122,27 @@ class ArrowMessages final : public MessageDecoder {
   }
 
   // Messages of one producer have one schema, and a new one now and then.
-  const ArrowBlocks& blocks_of(const std::shared_ptr<arrow::Schema>& schema) const {
+  const Schema& schema_of(const std::shared_ptr<arrow::Schema>& schema) const {
     const std::lock_guard lock(mutex_);
     for (const auto& known : schemas_)
-      if (known->schema->Equals(*schema, false)) return known->blocks;
-    schemas_.push_back(std::unique_ptr<Schema>(
-        new Schema{schema, ArrowBlocks(*schema, &requests_, na_strings_, kPlace)}));
-    return schemas_.back()->blocks;
+      if (known->schema->Equals(*schema, false)) return *known;
+    auto added = std::unique_ptr<Schema>(
+        new Schema{schema, ArrowBlocks(*schema, &requests_, na_strings_, kPlace), filters_, {}});
+    const std::vector<ArrowField> fields = arrow_fields(*schema);
+    std::vector<ColumnSpec> names;
+    for (const ArrowField& field : fields) names.push_back({field.field.name, ColumnType::kText});
+    for (RowFilter& filter : added->filters) {
+      const ArrowField& field = fields[static_cast<size_t>(find_column(names, filter, kPlace))];
+      filter.set_field(field.field, kPlace);
+      added->filtered.push_back(field);
+    }
+    schemas_.push_back(std::move(added));
+    return *schemas_.back();
   }
 
   const std::vector<ColumnRequest> requests_;
   const std::vector<std::string> na_strings_;
+  const std::vector<RowFilter> filters_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Schema>> schemas_;
 };
@@ -115,8 +150,9 @@ class ArrowMessages final : public MessageDecoder {
 }  // namespace
 
 std::unique_ptr<MessageDecoder> make_arrow_messages(std::vector<ColumnRequest> requests,
-                                                    std::vector<std::string> na_strings) {
-  return std::make_unique<ArrowMessages>(std::move(requests), std::move(na_strings));
+                                                    std::vector<std::string> na_strings,
+                                                    const std::vector<std::string>& filters) {
+  return std::make_unique<ArrowMessages>(std::move(requests), std::move(na_strings), filters);
 }
 
 }  // namespace emblem
@@ -126,7 +162,8 @@ std::unique_ptr<MessageDecoder> make_arrow_messages(std::vector<ColumnRequest> r
 namespace emblem {
 
 std::unique_ptr<MessageDecoder> make_arrow_messages(std::vector<ColumnRequest>,
-                                                    std::vector<std::string>) {
+                                                    std::vector<std::string>,
+                                                    const std::vector<std::string>&) {
   throw Error(ErrorCode::kUnsupported, cat("data_config.stream_format ARROW_BATCH: ",
                                            arrow_absence(), "; or use JSON_ROWS or CSV_ROWS"));
 }

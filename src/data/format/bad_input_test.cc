@@ -77,14 +77,17 @@ TEST_F(BadInput, AWrongNumberOfColumnsIsCounted) {
             "data_config.max_bad_rows (--max-bad-rows N)");
 }
 
-TEST_F(BadInput, LabelsMustBeZeroOrOne) {
-  EXPECT_EQ(error(kTsv, "a.tsv", "0\t1\t00000001\n2\t1\t00000001\n"),
-            "a.tsv:2: label label is 2 (binary cross-entropy expects 0 or 1); fix the row or set "
-            "data_config.max_bad_rows (--max-bad-rows N)");
+TEST_F(BadInput, LabelsMustBeInZeroToOne) {
+  EXPECT_EQ(
+      error(kTsv, "a.tsv", "0\t1\t00000001\n2\t1\t00000001\n"),
+      "a.tsv:2: label label is 2 (binary cross-entropy expects a number from 0 to 1; of two "
+      "other values, set data_config.label_positive to the one that is 1); fix the row or set "
+      "data_config.max_bad_rows (--max-bad-rows N)");
   for (const char* label : {"", "nan"}) {
     EXPECT_EQ(
         error(kTsv, "a.tsv", std::string(label) + "\t1\t00000001\n"),
-        "a.tsv:1: label label is missing or NaN (binary cross-entropy expects 0 or 1); fix the row "
+        "a.tsv:1: label label is missing or NaN (binary cross-entropy expects a number from 0 to "
+        "1); fix the row "
         "or set data_config.max_bad_rows (--max-bad-rows N)");
   }
   options_.label_check = LabelCheck::kIgnore;
@@ -165,9 +168,10 @@ TEST_F(BadInput, CsvColumnsMustBeKnown) {
       "data_config.delimiter is \"||\"; expected one character");
   EXPECT_EQ(
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,\"2,3\n"),
-      "a.csv:2: column I1: a quoted field is not closed on its line (line breaks within fields are "
-      "not supported: close the quote, or replace line breaks in the file); fix the row or set "
-      "data_config.max_bad_rows (--max-bad-rows N)");
+      "a.csv:2: column I1: a quoted field is not closed (expected a closing quote and a delimiter "
+      "or "
+      "a line end after it, within 64 KiB; quotes within a quoted field are doubled); fix the row "
+      "or set data_config.max_bad_rows (--max-bad-rows N)");
   EXPECT_EQ(
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,2,x\n"),
       "a.csv:2: column C1: \"x\" is not an integer (expected a whole number of 64 bits or an empty "
@@ -236,12 +240,10 @@ TEST_F(BadInput, ColumnsOfAHeaderDiffer) {
       << "columns without a name are not read";
 }
 
-TEST_F(BadInput, LineBreaksWithinFieldsAreNotSupported) {
+TEST_F(BadInput, AQuoteThatIsNotClosedEndsWithItsLine) {
   EXPECT_THAT(error(with_data_config("with_header: true"), "a.csv",
-                    "label,I1,C1,note\n1,2,3,\"two\nlines\"\n"),
-              HasSubstr("a.csv:2: column note: a quoted field is not closed on its line (line "
-                        "breaks within fields "
-                        "are not supported"));
+                    "label,I1,C1,note\n1,2,3,\"two\n0,3,4,\"x\"\n"),
+              HasSubstr("a.csv:2: column note: a quoted field is not closed"));
   EXPECT_THAT(
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1,note\n1,2,3,\"a\"b\n"),
       HasSubstr("a.csv:2: column note: text follows the closing quote of a field"));

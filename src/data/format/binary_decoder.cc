@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "data/format/kept_columns.h"
@@ -144,10 +145,22 @@ void load_keys(const char* from, int64_t stride, ElementType type, int64_t count
 }
 
 BinaryDecoder::BinaryDecoder(const std::vector<ColumnSpec>& schema, std::vector<BinaryPart> parts,
-                             const std::vector<int>& wanted, std::vector<int> kept)
-    : wanted_(wanted), kept_(std::move(kept)), parts_(std::move(parts)) {
+                             const DataSource& source, const std::vector<ColumnRequest>* requests,
+                             const std::string& name)
+    : wanted_(find_columns(schema, requests, name)),
+      filters_(row_filters(source.filters)),
+      parts_(std::move(parts)) {
   for (const ColumnSpec& column : schema) field_types_.push_back(column.type);
-  for (const int field : wanted) columns_.push_back(schema[field]);
+  for (const int field : wanted_) columns_.push_back(schema[field]);
+  for (const std::string& kept : source.keep) kept_.push_back(find_column(schema, kept, name));
+  for (RowFilter& filter : filters_) {
+    const int field = filtered_.emplace_back(find_column(schema, filter, name));
+    const bool is_number = field_types_[field] == ColumnType::kFloat;
+    filter.set_field({.name = filter.column(),
+                      .type = is_number ? LeafType::kFloat : LeafType::kInteger,
+                      .type_text = is_number ? "a column of numbers" : "a column of integers"},
+                     name);
+  }
   for (const BinaryPart& part : parts_) names_.push_back(part.name);
 }
 
@@ -177,8 +190,33 @@ void BinaryDecoder::prefetch(int file, Extent range) const {
     part.tables[table].file.prefetch(range.begin * record_bytes,
                                      (range.end - range.begin) * record_bytes);
   };
-  for (const int field : wanted_) ask(field);
-  for (const int field : kept_) ask(field);
+  for (const int field : fields_read()) ask(field);
+}
+
+std::vector<int> BinaryDecoder::fields_read() const {
+  std::vector<int> fields = wanted_;
+  fields.insert(fields.end(), kept_.begin(), kept_.end());
+  fields.insert(fields.end(), filtered_.begin(), filtered_.end());
+  return fields;
+}
+
+bool BinaryDecoder::keeps(const BinaryPart& part, const std::vector<char*>& tables,
+                          int64_t record) const {
+  for (size_t i = 0; i < filters_.size(); ++i) {
+    const BinaryField& field = part.fields[filtered_[i]];
+    const char* const at =
+        tables[field.table] + record * part.tables[field.table].record_bytes + field.offset;
+    if (field_types_[filtered_[i]] == ColumnType::kFloat) {
+      float value = 0;
+      load_floats(at, 0, field.type, 1, &value);
+      if (std::isnan(value) || !filters_[i].keeps(static_cast<double>(value))) return false;
+    } else {
+      int64_t value = 0;
+      load_keys(at, 0, field.type, 1, &value);
+      if (!filters_[i].keeps(value)) return false;
+    }
+  }
+  return true;
 }
 
 std::vector<char*> BinaryDecoder::read_tables(const BinaryPart& part, Extent range,
@@ -192,8 +230,7 @@ std::vector<char*> BinaryDecoder::read_tables(const BinaryPart& part, Extent ran
     begins[table] = bytes;
     bytes += records * part.tables[table].record_bytes;
   };
-  for (const int field : wanted_) need(field);
-  for (const int field : kept_) need(field);
+  for (const int field : fields_read()) need(field);
   buffer.resize(static_cast<size_t>(bytes));
   std::vector<char*> tables(part.tables.size(), nullptr);
   for (size_t t = 0; t < tables.size(); ++t) {
@@ -258,14 +295,16 @@ void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, cons
   out.bad_positions.clear();
   out.kept.clear();
   out.positions.resize(static_cast<size_t>(range.end - range.begin));
-  if (sample.keeps_all() && shuffle == nullptr) {
+  if (sample.keeps_all() && filters_.empty() && shuffle == nullptr) {
     for (int64_t record = range.begin; record < range.end; ++record) {
       out.positions[record - range.begin] = record;
     }
   } else {
     std::vector<int64_t> order;
     for (int64_t record = range.begin; record < range.end; ++record) {
-      if (sample.keeps_all() || sample.keeps(file, record)) order.push_back(record - range.begin);
+      const bool sampled = sample.keeps_all() || sample.keeps(file, record);
+      if (sampled && keeps(part, tables, record - range.begin))
+        order.push_back(record - range.begin);
     }
     if (shuffle != nullptr) shuffle_items(order, *shuffle);
     out.second_buffer.resize(out.buffer.size());

@@ -7,6 +7,7 @@
 
 #include "data/format/decoder.h"
 #include "data/format/input_file.h"
+#include "data/format/row_filter.h"
 
 namespace emblem {
 
@@ -41,10 +42,11 @@ struct BinaryPart {
 // kFloat.
 class BinaryDecoder final : public Decoder {
  public:
-  // `wanted` and `kept` are positions in `schema`: of the columns to decode, and of those whose
-  // values are kept as text.
+  // Decodes the requested columns of `schema`, all of them when `requests` is null. `name` stands
+  // for the format in messages: "a RawDataset".
   BinaryDecoder(const std::vector<ColumnSpec>& schema, std::vector<BinaryPart> parts,
-                const std::vector<int>& wanted, std::vector<int> kept);
+                const DataSource& source, const std::vector<ColumnRequest>* requests,
+                const std::string& name);
 
   const std::vector<ColumnSpec>& columns() const override { return columns_; }
   const std::vector<std::string>& files() const override { return names_; }
@@ -62,12 +64,17 @@ class BinaryDecoder final : public Decoder {
   std::vector<char*> read_tables(const BinaryPart& part, Extent range,
                                  HostVector<char>& buffer) const;
   void spread_columns(const BinaryPart& part, const std::vector<char*>& tables, Block& block) const;
+  bool keeps(const BinaryPart& part, const std::vector<char*>& tables, int64_t record) const;
+  // Those of the part's fields that are read, in any order and more than once.
+  std::vector<int> fields_read() const;
   void keep_rows(const BinaryPart& part, const std::vector<char*>& tables, int64_t rows,
                  TextColumn& kept) const;
 
   std::vector<ColumnSpec> columns_;
   std::vector<int> wanted_;  // column -> field
   std::vector<int> kept_;    // fields
+  std::vector<RowFilter> filters_;
+  std::vector<int> filtered_;  // fields, by filter
   std::vector<ColumnType> field_types_;
   std::vector<BinaryPart> parts_;
   std::vector<std::string> names_;

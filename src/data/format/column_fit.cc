@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "data/format/csv_types.h"
+#include "data/format/date_text.h"
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
 
@@ -111,13 +112,36 @@ ColumnFit::ColumnFit(const ColumnarField& field, const ColumnRequest* request,
   value_request_.separators.clear();
   value_request_.sequence_delim.clear();
   type_ = field.type == LeafType::kText ? request->type : trained_->type();
+  reads_dates_ = request->number_form.is_date() && field.type != LeafType::kText;
+  EMBLEM_REQUIRE(!reads_dates_ || field.type != LeafType::kFloat, source, ": column ",
+                 in_quotes(field.name), " is ", field.type_text,
+                 "; expected dates, timestamps, whole numbers or text, as date_part needs");
+  if (request->label == LabelText::kPositive && field.type != LeafType::kText)
+    set_positive(*request, source);
   EMBLEM_REQUIRE(field.lists < 2 || !request->sequence_delim.empty(), source, ": column ",
                  in_quotes(field.name), " is ", field.type_text, "; expected ", kind_of(*request),
                  " (lists of lists are read by features of sequences)");
 }
 
+void ColumnFit::set_positive(const ColumnRequest& request, const std::string& source) {
+  float number = 0;
+  bool is_number = parse_float(request.label_positive, number) && !std::isnan(number);
+  if (!is_number && field_.type_text == "bool")
+    is_number = parse_label_word(without_spaces(request.label_positive), number);
+  EMBLEM_REQUIRE(is_number, "data_config.label_positive is ", in_quotes(request.label_positive),
+                 ", but column ", in_quotes(field_.name), " of ", source, " is ", field_.type_text,
+                 "; expected one of its values");
+  positive_ = number;
+}
+
+void ColumnFit::replace_labels(Column& column) const {
+  for (float& value : column.floats)
+    if (!std::isnan(value)) value = value == *positive_ ? 1.0f : 0.0f;
+}
+
 ColumnRead ColumnFit::read(int field) const {
   ColumnRead read{field, is_natural_ ? type_ : trained_->read_type()};
+  if (reads_dates_) read.type = ColumnType::kInt64;
   read.exact = is_natural_ ? field_.type == LeafType::kDouble && type_ == ColumnType::kText
                            : trained_->reads_all_digits();
   read.codes = !is_natural_ && request_.codes && field_.type == LeafType::kText &&
@@ -145,13 +169,29 @@ void ColumnFit::apply(int64_t rows, Column& column, std::vector<ValueProblem> va
     problems.emplace_back(row_of(row_offsets(column), at), message(problem.what));
   }
   if (is_natural_) return;
+  if (reads_dates_) take_date_parts(column);
   if (!request_.weighted) column.weights.clear();
+  if (positive_) replace_labels(column);
   if (field_.type == LeafType::kText && must_parse(column)) {
     expand_codes(column);
     parse(rows, column, scratch, problems);
   } else {
     shape(rows, column, scratch, problems);
   }
+}
+
+void ColumnFit::take_date_parts(Column& column) const {
+  const int64_t units = units_in_a_day(field_.stored);
+  column.type = ColumnType::kFloat;
+  column.floats.resize(column.ints.size());
+  for (size_t i = 0; i < column.ints.size(); ++i) {
+    const bool is_missing = !column.missing.empty() && column.missing[i] != 0;
+    const DateTime date = units > 0 ? date_of_units(column.ints[i], units)
+                                    : date_of_number(column.ints[i]);
+    column.floats[i] = is_missing ? kMissing : date_number(date, request_.number_form.part);
+  }
+  column.ints.clear();
+  column.missing.clear();
 }
 
 bool ColumnFit::has_separators(std::string_view text) const {

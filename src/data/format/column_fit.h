@@ -22,6 +22,7 @@ using RowProblem = std::pair<int64_t, std::string>;
 //   of one value, and empty ones, which are missing values. Other lists are bad rows.
 // - A list of lists: a sequence of bags.
 // - Weights are kept where the request asks for them.
+// - Of numbers, a label is 1 where it is label_positive, else 0.
 //
 // Made once; apply may run concurrently.
 class ColumnFit {
@@ -52,11 +53,14 @@ class ColumnFit {
   void parse_values(const Column& from, Column& to, std::vector<RowProblem>& problems) const;
   void parse_bags(int64_t rows, const Column& from, Column& to,
                   std::vector<RowProblem>& problems) const;
+  void set_positive(const ColumnRequest& request, const std::string& source);
+  void replace_labels(Column& column) const;
   void shape(int64_t rows, Column& column, Column& scratch,
              std::vector<RowProblem>& problems) const;
   void take_single_values(int64_t rows, Column& column, Column& scratch,
                           std::vector<RowProblem>& problems) const;
   void make_sequence(int64_t rows, Column& column) const;
+  void take_date_parts(Column& column) const;
   std::string message(const std::string& problem) const;
 
   ColumnarField field_;
@@ -66,7 +70,9 @@ class ColumnFit {
   MissingTexts missing_;
   bool has_na_strings_;
   std::optional<TrainedFit> trained_;  // where there is a request
+  bool reads_dates_ = false;  // as integers, of which apply() makes numbers
   ColumnType type_;
+  std::optional<float> positive_;  // of a label in a column of numbers: the value that is 1
 };
 
 }  // namespace emblem

@@ -52,6 +52,25 @@ std::vector<RowProblem> fit(const ColumnarField& from, const ColumnRequest& requ
   return problems;
 }
 
+TEST(ColumnFit, LabelsOfNumbersFollowLabelPositive) {
+  ColumnRequest request{.name = "x", .label = LabelText::kPositive, .label_positive = "2"};
+  Column column;
+  column.clear(ColumnType::kFloat);
+  column.floats.assign({1, 2, std::nanf(""), 2});
+  EXPECT_THAT(fit(field(LeafType::kInteger, 0), request, 4, column), IsEmpty());
+  EXPECT_THAT(column.floats, ElementsAre(0, 1, testing::IsNan(), 1));
+  request.label_positive = "False";
+  ColumnarField boolean = field(LeafType::kInteger, 0);
+  boolean.type_text = "bool";
+  column.floats.assign({1, 0});
+  fit(boolean, request, 2, column);
+  EXPECT_THAT(column.floats, ElementsAre(0, 1));
+  request.label_positive = "yes";
+  EXPECT_THAT([&] { ColumnFit(field(LeafType::kInteger, 0), &request, {}, "a.parquet"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("data_config.label_positive is \"yes\""),
+                                         HasSubstr("a.parquet"), HasSubstr("its type"))));
+}
+
 TEST(ColumnFit, TextIsReadAsAFieldOfACsvFileIs) {
   const ColumnRequest request{.name = "x", .type = ColumnType::kInt64, .separators = "|"};
   Column column = texts({"1|2", "", "x|3", "4"});

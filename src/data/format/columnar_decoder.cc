@@ -89,7 +89,7 @@ int64_t rows_of(const ColumnarFile& file) {
 
 struct ColumnarFormat {
   const char* name;  // as in data/format/file_kind.h
-  std::unique_ptr<ColumnarFile> (*open)(const std::string& path);
+  std::unique_ptr<ColumnarFile> (*open)(const std::string& path, const Storage& storage);
 };
 
 ColumnarFormat format_of(config::DatasetType type) {
@@ -104,12 +104,13 @@ ColumnarFormat format_of(config::DatasetType type) {
 }
 
 // Null where it has 0 bytes.
-std::unique_ptr<ColumnarFile> open_file(config::DatasetType type, const std::string& path) {
-  const InputFile file(path);
+std::unique_ptr<ColumnarFile> open_file(config::DatasetType type, const std::string& path,
+                                        const Storage& storage) {
+  const InputFile file(path, storage);
   if (file.bytes() == 0) return nullptr;
   const ColumnarFormat format = format_of(type);
   try {
-    return format.open(path);
+    return format.open(path, storage);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kCorruption) throw;
     std::string start(static_cast<size_t>(std::min(file.bytes(), kFileKindBytes)), '\0');
@@ -140,7 +141,7 @@ ColumnarDecoder::ColumnarDecoder(const DataSource& source,
                                  std::vector<std::unique_ptr<ColumnarFile>> files)
     : all_columns_(requests == nullptr) {
   EMBLEM_REQUIRE(!files.empty(), "no files in ", in_quotes(source.input));
-  for (const std::string& text : source.filters) filters_.emplace_back(text);
+  filters_ = row_filters(source.filters);
   const auto with_rows =
       std::find_if(files.begin(), files.end(), [](const auto& file) { return rows_of(*file) > 0; });
   const ColumnarFile& first = with_rows == files.end() ? *files[0] : **with_rows;
@@ -169,7 +170,7 @@ void ColumnarDecoder::choose_columns(const DataSource& source,
   for (const ColumnFit& fit : fits_) columns_.push_back(fit.spec());
   for (RowFilter& filter : filters_) {
     const ColumnarField& field =
-        fields[static_cast<size_t>(find_column(names, filter.column(), file.path()))];
+        fields[static_cast<size_t>(find_column(names, filter, file.path()))];
     filter.set_field(field, file.path());
     add(field, nullptr);
   }
@@ -368,8 +369,8 @@ std::string ColumnarDecoder::locate(int file, int64_t position) const {
 std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
   if (!is_columnar(source.type)) return std::nullopt;
   ColumnarLayout layout;
-  for (const std::string& path : expand_inputs(source.input)) {
-    const std::unique_ptr<ColumnarFile> file = open_file(source.type, path);
+  for (const std::string& path : expand_inputs(source.input, source.storage)) {
+    const std::unique_ptr<ColumnarFile> file = open_file(source.type, path, source.storage);
     if (file == nullptr) continue;
     layout.part_name = file->part_name();
     layout.parts += static_cast<int64_t>(file->part_rows().size());
@@ -418,18 +419,19 @@ std::vector<std::unique_ptr<ColumnarFile>> readable_files(
 
 std::unique_ptr<Decoder> make_columnar_decoder(const DataSource& source,
                                                const std::vector<ColumnRequest>* requests) {
-  const std::vector<std::string> paths = expand_inputs(source.input);
+  const std::vector<std::string> paths = expand_inputs(source.input, source.storage);
   std::vector<std::unique_ptr<ColumnarFile>> files(paths.size());
   const auto count = static_cast<int64_t>(paths.size());
   const auto open = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      files[static_cast<size_t>(i)] = open_file(source.type, paths[static_cast<size_t>(i)]);
+      files[static_cast<size_t>(i)] =
+          open_file(source.type, paths[static_cast<size_t>(i)], source.storage);
   };
   // Of remote files the footers are waited for.
   const bool is_remote =
       std::any_of(paths.begin(), paths.end(), [](const auto& path) { return is_object_uri(path); });
   const int threads = is_remote
-                          ? std::max(source.threads, remote_storage().options().download_threads)
+                          ? std::max(source.threads, source.storage->options().download_threads)
                           : source.threads;
   if (count > 1 && threads > 1) {
     ThreadPool pool(static_cast<int>(std::min<int64_t>(threads, count)));
@@ -454,9 +456,15 @@ namespace {
 }  // namespace
 
 bool has_columnar_formats() { return false; }
-std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path) { refuse(path); }
-std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path) { refuse(path); }
-std::unique_ptr<ColumnarFile> open_arrow_file(const std::string& path) { refuse(path); }
+std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path, const Storage&) {
+  refuse(path);
+}
+std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path, const Storage&) {
+  refuse(path);
+}
+std::unique_ptr<ColumnarFile> open_arrow_file(const std::string& path, const Storage&) {
+  refuse(path);
+}
 #endif
 
 }  // namespace emblem

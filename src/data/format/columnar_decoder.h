@@ -122,8 +122,8 @@ constexpr bool is_columnar(config::DatasetType type) {
 }
 
 // One function a format; columnar_decoder.cc lists them.
-std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path);
-std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path);
-std::unique_ptr<ColumnarFile> open_arrow_file(const std::string& path);
+std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path, const Storage& storage);
+std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path, const Storage& storage);
+std::unique_ptr<ColumnarFile> open_arrow_file(const std::string& path, const Storage& storage);
 
 }  // namespace emblem

@@ -29,6 +29,12 @@ class CriteoTsvDecoder final : public TextDecoder {
     }
     for (const std::string& name : source.keep)
       kept_fields_.push_back(static_cast<size_t>(find_column(schema_, name, kSource)));
+    for (size_t i = 0; i < filters_.size(); ++i) {
+      const int field = find_column(schema_, filters_[i], kSource);
+      const bool is_number = static_cast<size_t>(field) < numbers_;
+      filters_.set_type(i, is_number ? ColumnType::kFloat : ColumnType::kText, kSource);
+      filtered_fields_.push_back(static_cast<size_t>(field));
+    }
   }
 
  protected:
@@ -46,20 +52,22 @@ class CriteoTsvDecoder final : public TextDecoder {
     }
   }
 
-  const char* parse_line(const char* at, int64_t row, Block& block,
+  const char* parse_line(const char* at, const char* end, int64_t row, Block& block,
                          std::string& problem) const override {
     const char* next = scan_line(at, row, block);
     if (next != nullptr) [[likely]]
       return next;
-    const std::string_view line = line_at(at, next);
+    const std::string_view line = row_at(at, end, next);
     problem = parse_carefully(line, row, block);
     return next;
   }
 
   void read_kept(std::string_view line, std::vector<std::string>& values) const override {
-    const std::vector<std::string> fields = split(line, '\t');
-    if (fields.size() != schema_.size()) return;
-    for (size_t i = 0; i < values.size(); ++i) values[i] = fields[kept_fields_[i]];
+    pick(line, kept_fields_, values);
+  }
+
+  bool read_filtered(std::string_view line, std::vector<std::string>& values) const override {
+    return pick(line, filtered_fields_, values);
   }
 
   void end_block(int64_t rows, Block& block) const override {
@@ -78,6 +86,14 @@ class CriteoTsvDecoder final : public TextDecoder {
   }
 
  private:
+  bool pick(std::string_view line, const std::vector<size_t>& wanted,
+            std::vector<std::string>& values) const {
+    const std::vector<std::string> fields = split(line, '\t');
+    if (fields.size() != schema_.size()) return false;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = fields[wanted[i]];
+    return true;
+  }
+
   // Lines as they nearly always are, in one forward pass. Null for any other line.
   const char* scan_line(const char* at, int64_t row, Block& block) const {
     const size_t fields = schema_.size();
@@ -120,7 +136,7 @@ class CriteoTsvDecoder final : public TextDecoder {
       if (target_[field] < 0) continue;
       Column& column = block.columns[target_[field]];
       if (field < numbers_) {
-        if (!parse_float(text, column.floats[row])) {
+        if (!parse_any_float(text, column.floats[row])) {
           return cat("column ", schema_[field].name, ": ", in_quotes(text),
                      " is not a number (expected a decimal number or an empty field)");
         }
@@ -137,9 +153,10 @@ class CriteoTsvDecoder final : public TextDecoder {
   }
 
   std::vector<ColumnSpec> schema_;
-  size_t numbers_;                   // fields in front of the categories: label and counts
-  std::vector<int> target_;          // field -> column of the block, or -1
-  std::vector<size_t> kept_fields_;  // by position in DataSource::keep
+  size_t numbers_;                       // fields in front of the categories: label and counts
+  std::vector<int> target_;              // field -> column of the block, or -1
+  std::vector<size_t> kept_fields_;      // by position in DataSource::keep
+  std::vector<size_t> filtered_fields_;  // by condition; categories are text
 };
 
 }  // namespace

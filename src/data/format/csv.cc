@@ -16,14 +16,17 @@ namespace {
 class CsvDecoder final : public TextDecoder {
  public:
   CsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source, source.with_header ? Header::kFirstLine : Header::kNone) {
+      : TextDecoder(source, source.with_header ? Header::kFirstLine : Header::kNone,
+                    source.delimiter.empty() ? ',' : source.delimiter[0]) {
     EMBLEM_REQUIRE(source.delimiter.size() == 1, "data_config.delimiter is ",
                    in_quotes(source.delimiter), "; expected one character");
     delimiter_ = source.delimiter[0];
     read_names(source);
+    if (field_names_.size() == 1) keep_blank_lines();
     const std::string where =
         names_[0] + (source.with_header ? "" : " (by data_config.input_fields)");
     for (const std::string& name : source.keep) kept_fields_.push_back(field_of(name, where));
+    find_filtered(source, where);
     if (requests != nullptr) {
       read_as(*requests, source, where);
       return;
@@ -36,22 +39,37 @@ class CsvDecoder final : public TextDecoder {
  protected:
   void begin_block(int64_t rows, Block& block) const override { parser_->begin_block(rows, block); }
 
-  const char* parse_line(const char* at, int64_t row, Block& block,
+  const char* parse_line(const char* at, const char* end, int64_t row, Block& block,
                          std::string& problem) const override {
     const char* next = nullptr;
-    problem = parser_->add(line_at(at, next), row, block);
+    problem = parser_->add(row_at(at, end, next), row, block);
     return next;
   }
 
   void read_kept(std::string_view line, std::vector<std::string>& values) const override {
-    const std::vector<std::string> fields = split_csv_line(line, delimiter_);
-    if (fields.size() != field_names_.size()) return;
-    for (size_t i = 0; i < values.size(); ++i) values[i] = fields[kept_fields_[i]];
+    if (!pick_csv_fields(line, delimiter_, field_names_.size(), kept_fields_, values))
+      values.assign(values.size(), "");
+  }
+
+  bool read_filtered(std::string_view line, std::vector<std::string>& values) const override {
+    return pick_csv_fields(line, delimiter_, field_names_.size(), filtered_fields_, values);
   }
 
   void end_block(int64_t rows, Block& block) const override { parser_->end_block(rows, block); }
 
  private:
+  void find_filtered(const DataSource& source, const std::string& where) {
+    const std::vector<ColumnSpec> columns = as_columns(field_names_);
+    for (size_t i = 0; i < filters_.size(); ++i) {
+      const std::string& name = filters_[i].column();
+      check_delimiter(name);
+      filtered_fields_.push_back(static_cast<size_t>(find_column(columns, filters_[i], where)));
+      for (const config::Field& field : source.fields)
+        if (field.input_name() == name && field.has_input_type())
+          filters_.set_type(i, type_of(field.input_type()), where);
+    }
+  }
+
   void read_as(std::vector<ColumnRequest> requests, const DataSource& source,
                const std::string& where) {
     columns_.clear();
@@ -196,7 +214,8 @@ class CsvDecoder final : public TextDecoder {
   char delimiter_ = ',';
   std::string header_;  // the line; "" without one
   std::vector<std::string> field_names_;
-  std::vector<size_t> kept_fields_;  // by position in DataSource::keep
+  std::vector<size_t> kept_fields_;      // by position in DataSource::keep
+  std::vector<size_t> filtered_fields_;  // by condition
   std::unique_ptr<LineParser> parser_;
 };
 

@@ -16,6 +16,8 @@ bool equals_ignoring_case(std::string_view text, std::string_view lower) {
   });
 }
 
+}  // namespace
+
 bool parse_label_word(std::string_view text, float& value) {
   for (const std::string_view word : {"true", "t", "yes", "y"}) {
     if (!equals_ignoring_case(text, word)) continue;
@@ -29,8 +31,6 @@ bool parse_label_word(std::string_view text, float& value) {
   }
   return false;
 }
-
-}  // namespace
 
 MissingTexts::MissingTexts(const std::vector<std::string>& configured)
     : in_numbers_(configured), in_ids_(configured) {
@@ -177,11 +177,14 @@ bool CsvFieldParser::parse_number(std::string_view text, float& value) const {
     value = positive ? 1.0f : text.empty() || is_missing(text) ? kMissing : 0.0f;
     return true;
   }
-  if (missing_.are_configured() && is_missing(text)) {
+  const bool has_texts = missing_.are_configured() || !request_.number_form.na_strings.empty();
+  if (has_texts && is_missing(text)) {
     value = kMissing;
     return true;
   }
-  if (parse_float(text, value)) return true;
+  if (request_.number_form.is_plain() ? parse_any_float(text, value)
+                                      : parse_number_form(text, request_.number_form, value))
+    return true;
   if (request_.label == LabelText::kWords && parse_label_word(without_spaces(text), value))
     return true;
   value = kMissing;
@@ -197,9 +200,13 @@ std::string CsvFieldParser::not_a_number(std::string_view text) const {
     return cat(in_quotes(text),
                " is not a label (expected a number, true, false, yes or no; for other text set "
                "data_config.label_positive)");
-  return cat(
-      in_quotes(text), " is not a number (expected a decimal number or an empty field",
-      request_.na_is_missing ? "; data_config.na_strings lists texts for missing values)" : ")");
+  const bool is_plain = request_.number_form.is_plain();
+  return cat(in_quotes(text), is_plain ? " is not a number" : " cannot be read", " (expected ",
+             is_plain ? "a decimal number" : expected_of(request_.number_form),
+             " or an empty field",
+             request_.na_is_missing
+                 ? "; data_config.na_strings lists texts for missing values)"
+                 : ")");
 }
 
 std::string CsvFieldParser::not_a_key(std::string_view text) const {

@@ -26,7 +26,8 @@ class MissingTexts {
   bool are_configured() const { return !in_ids_.empty(); }
   bool is_missing_number(std::string_view text) const { return contains(in_numbers_, text); }
   bool is_missing(std::string_view text, const ColumnRequest& request) const {
-    return contains(request.na_is_missing ? in_numbers_ : in_ids_, text);
+    return contains(request.na_is_missing ? in_numbers_ : in_ids_, text) ||
+           contains(request.number_form.na_strings, text);
   }
 
  private:
@@ -34,6 +35,9 @@ class MissingTexts {
 
   std::vector<std::string> in_numbers_, in_ids_;
 };
+
+// The number of a label in words: 1 of true, t, yes and y, 0 of false, f, no and n, in any case.
+bool parse_label_word(std::string_view text, float& value);
 
 // Adds fields to a column as its request says. Borrows what it is given.
 class CsvFieldParser {

@@ -73,6 +73,15 @@ TEST(Csv, RandomFieldsComeBackFromAnyPieces) {
   EXPECT_EQ(found, expected);
 }
 
+TEST(Csv, ACsvOfOneColumnHasARowForEveryLine) {
+  const TempFolder folder;
+  const auto reader = open_reader(csv_source(folder.write("a.csv", "x\n1\n\n2\r\n\r\n\"\"\n")));
+  Block block;
+  ASSERT_TRUE(reader->next(block));
+  EXPECT_THAT(block.columns[0].ints, ElementsAre(1, 0, 2, 0, 0));
+  EXPECT_THAT(block.columns[0].missing, ElementsAre(0, 1, 0, 1, 1));
+}
+
 TEST(Csv, NaturalTypesFollowTheValues) {
   const TempFolder folder;
   const auto reader = open_reader(csv_source(folder.write(

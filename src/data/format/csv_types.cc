@@ -41,14 +41,13 @@ bool is_criteo_category_name(const std::string& name) {
          std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// "007", "-007", "+7".
+}  // namespace
+
 bool is_written_as_id(std::string_view text) {
-  if (text.front() == '+') return true;
-  if (text.front() == '-') text.remove_prefix(1);
+  if (text.starts_with('+')) return true;
+  if (text.starts_with('-')) text.remove_prefix(1);
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
-
-}  // namespace
 
 CsvField take_csv_field(std::string_view& line, char delimiter, std::string& unescaped,
                         std::string_view& text) {
@@ -71,8 +70,9 @@ std::string quote_problem(CsvField found) {
     return "text follows the closing quote of a field (expected a delimiter; quotes within a "
            "quoted "
            "field are doubled)";
-  return "a quoted field is not closed on its line (line breaks within fields are not supported: "
-         "close the quote, or replace line breaks in the file)";
+  return "a quoted field is not closed (expected a closing quote and a delimiter or a line end "
+         "after "
+         "it, within 64 KiB; quotes within a quoted field are doubled)";
 }
 
 std::vector<std::string> split_csv_line(std::string_view line, char delimiter) {
@@ -85,6 +85,20 @@ std::vector<std::string> split_csv_line(std::string_view line, char delimiter) {
     fields.emplace_back(text);
   }
   return fields;
+}
+
+bool pick_csv_fields(std::string_view line, char delimiter, size_t count,
+                     std::span<const size_t> fields, std::vector<std::string>& values) {
+  std::string unescaped;
+  CsvField found = CsvField::kMoreFollow;
+  size_t at = 0;
+  for (; found == CsvField::kMoreFollow; ++at) {
+    std::string_view text;
+    found = take_csv_field(line, delimiter, unescaped, text);
+    for (size_t i = 0; i < fields.size(); ++i)
+      if (fields[i] == at) values[i] = text;
+  }
+  return found == CsvField::kLast && at == count;
 }
 
 ColumnType type_of(config::FieldType type) {
@@ -110,7 +124,7 @@ void CsvColumnKind::add(std::string_view text, const MissingTexts& missing) {
   if (!numbers) return;
   text = without_spaces(text);
   float number = 0;
-  numbers = !text.empty() && !is_written_as_id(text) && parse_float(text, number);
+  numbers = !text.empty() && !is_written_as_id(text) && parse_any_float(text, number);
   const bool is_whole = text.find_first_not_of("-0123456789") == text.npos;
   int64_t integer = 0;
   const char* const end = text.data() + text.size();

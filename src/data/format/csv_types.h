@@ -2,6 +2,7 @@
 // columns for which none is configured.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,14 @@ CsvField take_csv_field(std::string_view& line, char delimiter, std::string& une
 std::string quote_problem(CsvField found);
 
 std::vector<std::string> split_csv_line(std::string_view line, char delimiter);
+
+// Sets values[i] to the field `fields[i]` of a line. False where the line does not have `count`
+// fields: `values` then mean nothing.
+bool pick_csv_fields(std::string_view line, char delimiter, size_t count,
+                     std::span<const size_t> fields, std::vector<std::string>& values);
+
+// Whether the text of a number says more than the number: "007", "-007", "+7".
+bool is_written_as_id(std::string_view text);
 
 // Which types fit all values of a column.
 struct CsvColumnKind {

@@ -13,7 +13,8 @@ bool ColumnRequest::operator==(const ColumnRequest& other) const {
   const auto values = [](const ColumnRequest& each) {
     return std::tie(each.name, each.type, each.separators, each.sequence_delim, each.weighted,
                     each.hexadecimal, each.na_is_missing, each.label, each.label_positive,
-                    each.numbers_as_text, each.trained);
+                    each.number_form.format, each.number_form.part, each.number_form.day_first,
+                    each.number_form.na_strings, each.numbers_as_text, each.trained);
   };
   return values(*this) == values(other);
 }

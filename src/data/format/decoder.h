@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "data/batch.h"
 #include "data/format/block.h"
+#include "data/format/number_form.h"
 #include "data/format/reader.h"
 #include "data/format/trained_values.h"
 #include "emblem/error.h"
@@ -40,6 +41,7 @@ struct ColumnRequest {
   bool na_is_missing = false;          // CSV: "NA", "null" and the like are missing values
   LabelText label = LabelText::kNone;  // CSV, kFloat
   std::string label_positive;
+  NumberForm number_form;        // kFloat: how numbers are written
   std::string advice;            // CSV: what to do where a value is no integer, for messages
   bool codes = false;            // columnar formats, kText: Column::dictionary may be used
   bool numbers_as_text = false;  // columnar formats, kText: numbers become their decimal text

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/text.h"
+#include "data/format/csv_rows.h"
 #include "data/format/csv_types.h"
 #include "data/format/file_kind.h"
 #include "data/format/files_without_rows.h"
@@ -21,13 +22,21 @@ namespace fs = std::filesystem;
 
 constexpr char kDelimiters[] = {',', '\t', ';', '|'};
 
-// Whole lines from the beginning of a file, without line ends and blank lines.
-std::vector<std::string> start_lines(const std::string& path) {
+// Whole rows from the beginning of a file, without line ends and blank lines.
+std::vector<std::string> start_lines(const std::string& path, const Storage& storage) {
   constexpr int64_t kBytes = 1 << 16;
-  const std::string text = read_text_start(path, kBytes);
-  std::vector<std::string> lines = split(text, '\n');
-  const bool cut = static_cast<int64_t>(text.size()) == kBytes || text.ends_with('\n');
-  if (lines.size() > 1 && cut) lines.pop_back();
+  std::string text = read_text_start(path, kBytes, storage);
+  const bool is_cut = static_cast<int64_t>(text.size()) == kBytes;
+  if (!text.ends_with('\n')) text += '\n';
+  std::vector<std::string> lines;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    const char* const row_end =
+        find_row_end(at, end, std::string_view(kDelimiters, sizeof kDelimiters));
+    const bool is_last = row_end + 1 == end;
+    if (!is_last || !is_cut || lines.empty()) lines.emplace_back(at, row_end);
+    at = row_end + 1;
+  }
   for (std::string& line : lines)
     if (line.ends_with('\r')) line.pop_back();
   std::erase(lines, "");
@@ -111,21 +120,22 @@ bool guess_header(const std::vector<std::string>& lines, char delimiter) {
   return repeated == 0;
 }
 
-bool is_split_folder(const std::string& path) {
+bool is_split_folder(const std::string& path, const Storage& storage) {
   const auto holds = [&](const char* name) {
-    if (!is_object_uri(path)) return fs::exists(fs::path(path) / name);
+    std::error_code ignored;  // a list of files may be longer than any path
+    if (!is_object_uri(path)) return fs::exists(fs::path(path) / name, ignored);
     const bool is_folder = !is_glob(path) && path.find(',') == std::string::npos;
-    return is_folder && remote_storage().find(join_uri(path, name)).has_value();
+    return is_folder && storage_for(storage, path).find(join_uri(path, name)).has_value();
   };
   return holds("label.bin") && holds("dense.bin");
 }
 
 // The first that is not empty.
-std::string first_file(const std::string& path) {
-  const std::vector<std::string> files = expand_inputs(path);
+std::string first_file(const std::string& path, const Storage& storage) {
+  const std::vector<std::string> files = expand_inputs(path, storage);
   EMBLEM_REQUIRE(!files.empty(), path, " holds no files");
   for (const std::string& file : files)
-    if (InputFile(file).bytes() > 0) return file;
+    if (InputFile(file, storage).bytes() > 0) return file;
   throw Error(ErrorCode::kCorruption, cat(files[0], " ", kEmptyFile));
 }
 
@@ -135,14 +145,14 @@ struct TextStart {
 };
 
 // Of the first file with two lines, as a header and a row are, else of the first with one.
-TextStart first_text(const std::string& path) {
+TextStart first_text(const std::string& path, const Storage& storage) {
   TextStart found;
-  for (const std::string& file : expand_inputs(path)) {
-    std::vector<std::string> lines = start_lines(file);
+  for (const std::string& file : expand_inputs(path, storage)) {
+    std::vector<std::string> lines = start_lines(file, storage);
     if (lines.size() > found.lines.size()) found = {file, std::move(lines)};
     if (found.lines.size() > 1) return found;
   }
-  if (found.lines.empty()) found = {first_file(path), {""}};
+  if (found.lines.empty()) found = {first_file(path, storage), {""}};
   return found;
 }
 
@@ -154,8 +164,9 @@ std::string ending_of(const std::string& file) {
 }
 
 // By the first bytes of a file.
-std::optional<config::DatasetType> columnar_type_of(const std::string& file) {
-  const InputFile input(file);
+std::optional<config::DatasetType> columnar_type_of(const std::string& file,
+                                                    const Storage& storage) {
+  const InputFile input(file, storage);
   std::string start(static_cast<size_t>(std::min(input.bytes(), kFileKindBytes)), '\0');
   input.read(0, static_cast<int64_t>(start.size()), start.data());
   switch (columnar_kind_of(start)) {
@@ -173,10 +184,11 @@ std::optional<config::DatasetType> columnar_type_of(const std::string& file) {
 
 }  // namespace
 
-config::DatasetType guess_format(const std::string& path) {
-  if (is_split_folder(path)) return config::SplitDataset;
-  const std::string file = first_file(path);
-  if (const auto type = columnar_type_of(file)) return *type;
+std::optional<config::DatasetType> known_format(const std::string& path,
+                                                const Storage& storage) {
+  if (is_split_folder(path, storage)) return config::SplitDataset;
+  const std::string file = first_file(path, storage);
+  if (const auto type = columnar_type_of(file, storage)) return *type;
   const std::string ending = ending_of(file);
   if (ending == ".parquet") return config::ParquetDataset;  // or what should be one
   if (ending == ".orc") return config::OrcDataset;
@@ -184,7 +196,12 @@ config::DatasetType guess_format(const std::string& path) {
   if (ending == ".csv") return config::CsvDataset;
   if (ending == ".libfm" || ending == ".svm" || ending == ".libsvm") return config::LibfmDataset;
   if (ending == ".bin") return config::RawDataset;
-  const std::string line = first_text(path).lines[0];
+  return std::nullopt;
+}
+
+config::DatasetType guess_format(const std::string& path, const Storage& storage) {
+  if (const auto type = known_format(path, storage)) return *type;
+  const std::string line = first_text(path, storage).lines[0];
   if (is_text(line)) {
     const std::vector<std::string> fields = split_csv_line(line, '\t');
     if (fields.size() > 2 && is_criteo(fields)) return config::CriteoTsvDataset;
@@ -194,19 +211,20 @@ config::DatasetType guess_format(const std::string& path) {
   }
   throw Error(
       ErrorCode::kInvalidArgument,
-      cat(file,
+      cat(first_file(path, storage),
           ": cannot tell its format; expected Parquet, ORC, Arrow IPC, Criteo TSV, CSV (.csv), "
           "libfm text (.libfm), HugeCTR Raw (.bin), or a split folder with label.bin, dense.bin "
           "and category.bin"));
 }
 
-DataSource guess_source(const std::string& path, const CsvHints& hints) {
+DataSource guess_source(const std::string& path, const CsvHints& hints, const Storage& storage) {
   DataSource source;
+  source.storage = storage;
   source.input = path;
   const bool is_csv = hints.with_header || !hints.delimiter.empty() || !hints.names.empty();
-  source.type = is_csv ? config::CsvDataset : guess_format(path);
+  source.type = is_csv ? config::CsvDataset : guess_format(path, storage);
   if (source.type != config::CsvDataset) return source;
-  const auto [file, lines] = first_text(path);
+  const auto [file, lines] = first_text(path, storage);
   source.delimiter =
       hints.delimiter.empty() ? std::string(1, guess_delimiter(lines)) : hints.delimiter;
   const std::vector<std::string> fields = split_csv_line(lines[0], source.delimiter[0]);
@@ -230,7 +248,7 @@ std::vector<std::string> csv_names(const DataSource& source) {
   std::vector<std::string> names;
   for (const config::Field& field : source.fields) names.push_back(field.input_name());
   if (!source.with_header) return names;
-  return split_csv_line(first_text(source.input).lines[0], source.delimiter[0]);
+  return split_csv_line(first_text(source.input, source.storage).lines[0], source.delimiter[0]);
 }
 
 }  // namespace emblem

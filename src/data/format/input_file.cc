@@ -43,9 +43,10 @@ class AlignedBlock {
 
 }  // namespace
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
+InputFile::InputFile(std::string path, const Storage& storage) : path_(std::move(path)) {
   if (is_object_uri(path_)) {
-    remote_ = remote_storage().open(path_);
+    remote_ = storage_for(storage, path_).open(path_);
+    storage_ = storage;
     path_ = shown_uri(path_);
     bytes_ = remote_->bytes();
     return;
@@ -87,6 +88,7 @@ InputFile::~InputFile() {
 InputFile::InputFile(InputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
+      storage_(std::move(other.storage_)),
       remote_(std::move(other.remote_)),
       bytes_(other.bytes_),
       direct_(other.direct_) {}
@@ -154,17 +156,18 @@ void InputFile::read(int64_t offset, int64_t count, void* into) const {
   }
 }
 
-std::vector<InputFile> open_input_files(const std::vector<std::string>& paths) {
+std::vector<InputFile> open_input_files(const std::vector<std::string>& paths,
+                                        const Storage& storage) {
   std::vector<InputFile> files;
   files.reserve(paths.size());
   std::vector<const InputFile*> remote;
   for (const std::string& path : paths) {
-    files.emplace_back(path);
+    files.emplace_back(path, storage);
     if (is_object_uri(path) && files.back().bytes() > 0) remote.push_back(&files.back());
   }
   if (remote.size() < 2) return files;
   ThreadPool pool(
-      std::min<int>(remote_storage().options().download_threads, static_cast<int>(remote.size())));
+      std::min<int>(storage->options().download_threads, static_cast<int>(remote.size())));
   parallel_for(Context{.threads = &pool}, static_cast<int64_t>(remote.size()), 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "data/source/storage.h"
+
 namespace emblem {
 
 class ObjectFile;
@@ -15,7 +17,7 @@ class ObjectFile;
 class InputFile {
  public:
   // Throws Error when there is no such file or it cannot be read.
-  explicit InputFile(std::string path);
+  explicit InputFile(std::string path, const Storage& storage = nullptr);
   // Takes over the open `descriptor`, which holds what `path` stands for.
   static InputFile adopt(std::string path, int descriptor);
   ~InputFile();
@@ -45,6 +47,7 @@ class InputFile {
 
   std::string path_;
   int descriptor_ = -1;
+  Storage storage_;                     // of remote_
   std::shared_ptr<ObjectFile> remote_;  // in place of a descriptor
   int64_t bytes_ = 0;
   bool direct_ = false;
@@ -52,6 +55,7 @@ class InputFile {
 
 // Opens all of them, empty ones too. The first bytes of remote ones, which readers look at first,
 // are fetched side by side.
-std::vector<InputFile> open_input_files(const std::vector<std::string>& paths);
+std::vector<InputFile> open_input_files(const std::vector<std::string>& paths,
+                                        const Storage& storage);
 
 }  // namespace emblem

@@ -177,4 +177,26 @@ std::unique_ptr<LineParser> make_json_line_parser(std::vector<ColumnRequest> req
   return std::make_unique<JsonLineParser>(std::move(requests), na_strings);
 }
 
+std::string read_json_filtered(std::string_view line, const TextFilters& filters,
+                               std::vector<std::string>& values) {
+  values.assign(filters.size(), "");
+  const auto row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+  if (!row.is_object()) return "is not a JSON object";
+  for (size_t i = 0; i < filters.size(); ++i) {
+    const auto found = row.find(filters[i].column());
+    if (found == row.end() || found->is_null()) continue;
+    if (found->is_string()) {
+      values[i] = found->get<std::string>();
+    } else if (found->is_boolean() && filters.compares_numbers(i)) {
+      values[i].assign(1, found->get<bool>() ? '1' : '0');
+    } else if (found->is_primitive()) {
+      values[i] = found->dump();
+    } else {
+      return cat("column ", printable(filters[i].column()), " holds several values; the filter ",
+                 in_quotes(filters[i].text()), " expects one value");
+    }
+  }
+  return {};
+}
+
 }  // namespace emblem

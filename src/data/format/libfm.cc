@@ -42,6 +42,7 @@ class LibfmDecoder final : public TextDecoder {
       for (const ColumnRequest& request : *requests) add_column(request.name);
     }
     for (const std::string& name : source.keep) kept_sources_.push_back(source_of_column(name));
+    for (size_t i = 0; i < filters_.size(); ++i) add_filtered(i);
     for (size_t i = 0; i < sources_.size(); ++i) {
       if (sources_[i] > 0) {
         at_place_.resize(std::max<size_t>(at_place_.size(), static_cast<size_t>(sources_[i])), -1);
@@ -68,10 +69,10 @@ class LibfmDecoder final : public TextDecoder {
     }
   }
 
-  const char* parse_line(const char* at, int64_t row, Block& block,
+  const char* parse_line(const char* at, const char* end, int64_t row, Block& block,
                          std::string& problem) const override {
     const char* next = nullptr;
-    problem = parse(line_at(at, next), row, block);
+    problem = parse(row_at(at, end, next), row, block);
     if (whole_ >= 0 && !problem.empty()) {
       Column& bag = block.columns[whole_];
       bag.offsets.resize(static_cast<size_t>(row + 1));
@@ -95,6 +96,20 @@ class LibfmDecoder final : public TextDecoder {
       if (source > 0 && static_cast<size_t>(source) <= entries.size())
         values[i] = entries[static_cast<size_t>(source) - 1];
     }
+  }
+
+  // Of a value by place: its index.
+  bool read_filtered(std::string_view line, std::vector<std::string>& values) const override {
+    const std::string_view label = take_token(line);
+    for (size_t i = 0; i < values.size(); ++i)
+      if (filtered_sources_[i] == kLabel) values[i] = label == "-1" ? "0" : label;
+    int place = 0;
+    for (std::string_view entry = take_token(line); !entry.empty(); entry = take_token(line)) {
+      ++place;
+      for (size_t i = 0; i < values.size(); ++i)
+        if (filtered_sources_[i] == place) values[i] = entry.substr(0, entry.find(':'));
+    }
+    return true;
   }
 
   void end_block(int64_t rows, Block& block) const override {
@@ -130,6 +145,16 @@ class LibfmDecoder final : public TextDecoder {
     throw Error(ErrorCode::kInvalidArgument,
                 cat("a LibfmDataset has no column ", in_quotes(name),
                     "; it has label, features (the whole line) and f1, f2, ... (by place)"));
+  }
+
+  void add_filtered(size_t i) {
+    const int source = source_of_column(filters_[i].column());
+    EMBLEM_REQUIRE(source != kWhole, "the filter ", in_quotes(filters_[i].text()),
+                   ": column \"features\" of a LibfmDataset is a list; expected a column with one "
+                   "value a row");
+    filters_.set_type(i, source == kLabel ? ColumnType::kFloat : ColumnType::kInt64,
+                      "a LibfmDataset");
+    filtered_sources_.push_back(source);
   }
 
   void add_column(const std::string& name) {
@@ -214,8 +239,9 @@ class LibfmDecoder final : public TextDecoder {
   std::vector<int> at_place_;  // place - 1 -> column, or -1
   int label_ = -1;             // columns, or -1
   int whole_ = -1;
-  std::vector<int> kept_sources_;  // by position in DataSource::keep
-  int64_t fixed_length_ = 0;       // when not 0, lines of another length are bad
+  std::vector<int> kept_sources_;      // by position in DataSource::keep
+  std::vector<int> filtered_sources_;  // by condition
+  int64_t fixed_length_ = 0;           // when not 0, lines of another length are bad
 };
 
 }  // namespace

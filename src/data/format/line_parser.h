@@ -9,6 +9,7 @@
 
 #include "data/format/csv_field.h"
 #include "data/format/decoder.h"
+#include "data/format/text_filters.h"
 
 namespace emblem {
 
@@ -68,5 +69,10 @@ std::unique_ptr<LineParser> make_csv_line_parser(const std::vector<std::string>&
 // of bags.
 std::unique_ptr<LineParser> make_json_line_parser(std::vector<ColumnRequest> requests,
                                                   const std::vector<std::string>& na_strings);
+
+// Sets values[i] to the text that a line has for the column of filters[i]. Returns what is wrong
+// with it, or "".
+std::string read_json_filtered(std::string_view line, const TextFilters& filters,
+                               std::vector<std::string>& values);
 
 }  // namespace emblem

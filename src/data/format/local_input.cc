@@ -1,5 +1,6 @@
 #include "data/format/local_input.h"
 
+#include "config/evaluation_input.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "data/format/reader.h"
@@ -20,6 +21,11 @@ bool names_a_service(config::DatasetType type) {
     default:
       return false;
   }
+}
+
+bool is_text(config::DatasetType type) {
+  return type == config::CsvDataset || type == config::CriteoTsvDataset ||
+         type == config::LibfmDataset;
 }
 
 CsvHints hints_of(const config::DataConfig& data) {
@@ -45,16 +51,40 @@ void require_local(const std::string& setting, const std::string& path, const st
                  " PATH");
 }
 
-config::DatasetType dataset_type_for(const std::string& path) { return guess_format(path); }
+config::DatasetType dataset_type_for(const std::string& path, const Storage& storage) {
+  return guess_format(path, storage);
+}
 
-void follow_files(const std::string& path, config::DataConfig* data) {
-  const config::DatasetType type = dataset_type_for(path);
+void follow_files(const std::string& path, config::DataConfig* data, Storage storage) {
+  if (storage == nullptr && has_remote_inputs(path)) storage = open_storage(*data);
+  const config::DatasetType type = dataset_type_for(path, storage);
   if (type == config::CsvDataset) {
-    const DataSource source = guess_source(path, hints_of(*data));
+    const DataSource source = guess_source(path, hints_of(*data), storage);
     data->set_delimiter(source.delimiter);
     data->set_with_header(source.with_header);
   }
   data->set_dataset_type(type);
+}
+
+bool follow_input(const std::string& path, config::DataConfig* data, Storage storage) {
+  if (path.empty() || is_remote(path)) return false;
+  if (storage == nullptr && has_remote_inputs(path)) storage = open_storage(*data);
+  const config::DatasetType configured = data->dataset_type();
+  const auto known = known_format(path, storage);
+  if (is_text(configured) && (!known || is_text(*known))) {
+    // A file of the configured format may have any name.
+    const bool is_named_csv = known == config::CsvDataset && configured != config::CsvDataset;
+    if (!is_named_csv || !guess_source(path, {}, storage).with_header) return false;
+  }
+  if (known == configured) return false;
+  follow_files(path, data, storage);
+  return data->dataset_type() != configured;
+}
+
+config::PipelineConfig for_evaluation(config::PipelineConfig config, Storage storage) {
+  if (!has_holdout(config))
+    follow_input(config.eval_input_path(), config.mutable_data_config(), std::move(storage));
+  return config;
 }
 
 void follow_local_files(config::PipelineConfig* config) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/pipeline.pb.h"
+#include "data/source/storage.h"
 
 namespace emblem {
 
@@ -16,11 +17,21 @@ void require_local(const std::string& setting, const std::string& path, const st
 
 // The format in which the files of `path` are read: that of guess_format. Throws Error for files
 // without a reader.
-config::DatasetType dataset_type_for(const std::string& path);
+config::DatasetType dataset_type_for(const std::string& path, const Storage& storage = nullptr);
 
 // dataset_type becomes that of the files of `path`; of CSV files, delimiter and with_header as
-// well.
-void follow_files(const std::string& path, config::DataConfig* data);
+// well. `storage` null: one of its own with the settings of `data`, where `path` has addresses.
+void follow_files(const std::string& path, config::DataConfig* data, Storage storage = nullptr);
+
+// For data that a model did not train on: dataset_type becomes that of the files of `path` where
+// they have another one for certain (known_format), or where they are text and `data` names no
+// format of text; of CSV files that were something else before, delimiter and with_header as well.
+// Returns whether it changed. A topic, a table of a service and an empty path change nothing.
+bool follow_input(const std::string& path, config::DataConfig* data, Storage storage = nullptr);
+
+// A configuration whose dataset_type is that of eval_input_path, which may differ from that of the
+// training data. Unchanged with data_config.holdout_ratio and without eval_input_path.
+config::PipelineConfig for_evaluation(config::PipelineConfig config, Storage storage = nullptr);
 
 // A dataset_type of TorchEasyRec (OdpsDataset, ParquetDataset, KafkaDataset) becomes that of the
 // files of train_input_path, or of eval_input_path where that is remote or missing; of a CSV file,

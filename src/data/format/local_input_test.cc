@@ -52,6 +52,33 @@ TEST_F(LocalInput, AnEvaluationHasFilesOfItsOwn) {
   EXPECT_EQ(config.data_config().dataset_type(), config::CsvDataset);
 }
 
+TEST_F(LocalInput, OtherDataOfAModelMayHaveAnotherFormat) {
+  const auto followed = [](config::DatasetType type, const std::string& path) {
+    config::DataConfig data;
+    data.set_dataset_type(type);
+    const bool changed = follow_input(path, &data);
+    EXPECT_EQ(changed, data.dataset_type() != type);
+    return data.dataset_type();
+  };
+  const std::string csv = file("a.csv", "clk;x\n0;1\n1;2\n"),
+                    parquet = file("b", std::string("PAR1\0\0", 6));
+  EXPECT_EQ(followed(config::CsvDataset, parquet), config::ParquetDataset);
+  EXPECT_EQ(followed(config::ParquetDataset, csv), config::CsvDataset);
+  EXPECT_EQ(followed(config::RawDataset, csv), config::CsvDataset);
+  EXPECT_EQ(followed(config::CriteoTsvDataset, csv), config::CsvDataset) << "it has a header";
+  EXPECT_EQ(followed(config::ParquetDataset, parquet), config::ParquetDataset);
+  // Text of the configured format, whatever it is called.
+  const std::string tsv = file("c.csv", "1\t2\t0000000a\n"), text = file("d", "clk,x\n");
+  EXPECT_EQ(followed(config::CriteoTsvDataset, tsv), config::CriteoTsvDataset);
+  EXPECT_EQ(followed(config::CsvDataset, tsv), config::CsvDataset);
+  EXPECT_EQ(followed(config::CsvDataset, text), config::CsvDataset);
+  std::string many = csv;  // longer than a path may be
+  for (int i = 0; i < 500; ++i) many += "," + csv;
+  EXPECT_EQ(followed(config::CsvDataset, many), config::CsvDataset);
+  EXPECT_EQ(followed(config::CsvDataset, ""), config::CsvDataset);
+  EXPECT_EQ(followed(config::CsvDataset, "odps://p/tables/t"), config::CsvDataset);
+}
+
 TEST_F(LocalInput, OtherTypesAndTablesStay) {
   config::PipelineConfig raw = pipeline(config::RawDataset, file("a.csv", "clk,x\n0,1\n"));
   follow_local_files(&raw);

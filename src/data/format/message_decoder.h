@@ -48,7 +48,8 @@ class MessageDecoder {
   // Messages that a chunk may have at most.
   virtual size_t most_messages() const = 0;
 
-  // Overwrites `out` with the rows of `chunk` that `sample` keeps. DecodedPiece::file is the
+  // Overwrites `out` with the rows of `chunk` that `sample` keeps and that fulfil
+  // data_config.filters. DecodedPiece::file is the
   // partition; messages that cannot be read are bad rows. Returns the columns of the block, which
   // live as long as this and are the same object for the same columns; null for a block without
   // rows.
@@ -58,9 +59,11 @@ class MessageDecoder {
 
 // One function for each kind of messages; message_decoder.cc has those of text.
 std::unique_ptr<MessageDecoder> make_arrow_messages(std::vector<ColumnRequest> requests,
-                                                    std::vector<std::string> na_strings);
+                                                    std::vector<std::string> na_strings,
+                                                    const std::vector<std::string>& filters);
 
-// For data.stream_format. Throws Error when requests do not fit the columns that are configured.
+// For data.stream_format. Throws Error when requests or filters do not fit the columns that are
+// configured.
 std::unique_ptr<MessageDecoder> make_message_decoder(const config::DataConfig& data,
                                                      const std::vector<ColumnRequest>& requests);
 

@@ -14,6 +14,7 @@
 #include "data/format/columnar_decoder.h"
 #include "data/format/leaf_values.h"
 #include "data/format/parquet_column.h"
+#include "data/format/parquet_pages.h"
 #include "data/format/parquet_schema.h"
 #include "emblem/error.h"
 
@@ -162,13 +163,12 @@ std::optional<ValueBounds> bounds_of(const parquet::ColumnDescriptor& column, Le
 
 class ParquetFile final : public ColumnarFile {
  public:
-  explicit ParquetFile(const std::string& path)
-      : path_(path), input_(std::make_shared<ArrowInput>(path)) {
+  ParquetFile(const std::string& path, const Storage& storage)
+      : path_(path), input_(std::make_shared<ArrowInput>(path, storage)) {
     with_place([&] { return path_; },
                [&] {
-                 parquet::ReaderProperties properties = parquet::default_reader_properties();
-                 properties.set_page_checksum_verification(true);
-                 reader_ = parquet::ParquetFileReader::Open(input_, properties);
+                 properties_.set_page_checksum_verification(true);
+                 reader_ = parquet::ParquetFileReader::Open(input_, properties_);
                  metadata_ = reader_->metadata();
                  parquet_fields_ = parquet_fields(*metadata_->schema());
                  for (const ParquetField& field : parquet_fields_) fields_.push_back(field.field);
@@ -223,14 +223,16 @@ class ParquetFile final : public ColumnarFile {
     const std::string place = cat(path_, ": row group ", part + 1);
     return with_place([&] { return place; },
                       [&]() -> std::unique_ptr<PartReader> {
-                        return std::make_unique<ParquetPart>(place, reader_->RowGroup(part),
-                                                             parquet_fields_, columns);
+                        return std::make_unique<ParquetPart>(
+                            place, without_empty_pages(reader_->RowGroup(part), properties_),
+                            parquet_fields_, columns);
                       });
   }
 
  private:
   std::string path_;
   std::shared_ptr<ArrowInput> input_;
+  parquet::ReaderProperties properties_ = parquet::default_reader_properties();
   std::unique_ptr<parquet::ParquetFileReader> reader_;
   std::shared_ptr<parquet::FileMetaData> metadata_;
   std::vector<ParquetField> parquet_fields_;
@@ -240,8 +242,8 @@ class ParquetFile final : public ColumnarFile {
 
 }  // namespace
 
-std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path) {
-  return std::make_unique<ParquetFile>(path);
+std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path, const Storage& storage) {
+  return std::make_unique<ParquetFile>(path, storage);
 }
 
 }  // namespace emblem

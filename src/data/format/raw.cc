@@ -12,7 +12,8 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
   const std::vector<ColumnSpec> schema = criteo_schema(source.num_dense, source.num_sparse);
   const auto record_bytes = static_cast<int64_t>(4 * schema.size());
   std::vector<BinaryPart> parts;
-  std::vector<InputFile> files = open_input_files(expand_inputs(source.input));
+  std::vector<InputFile> files =
+      open_input_files(expand_inputs(source.input, source.storage), source.storage);
   FilesWithoutRows without_rows(source.input);
   for (InputFile& file : files) {
     if (without_rows.add_if_empty(file)) continue;
@@ -37,11 +38,8 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
   }
   without_rows.finish(files.size());
   EMBLEM_REQUIRE(!parts.empty(), "no files in ", in_quotes(source.input), "; give Raw files");
-  const std::vector<int> wanted = find_columns(schema, requests, "a RawDataset");
-  std::vector<int> kept;
-  for (const std::string& name : source.keep)
-    kept.push_back(find_column(schema, name, "a RawDataset"));
-  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted, std::move(kept));
+  return std::make_unique<BinaryDecoder>(schema, std::move(parts), source, requests,
+                                         "a RawDataset");
 }
 
 }  // namespace emblem

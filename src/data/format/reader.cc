@@ -87,8 +87,10 @@ class SequentialReader final : public BlockReader {
 
 }  // namespace
 
-DataSource source_of(const config::DataConfig& data, const std::string& input) {
+DataSource source_of(const config::DataConfig& data, const std::string& input,
+                     const Storage& storage) {
   DataSource source;
+  source.storage = storage == nullptr && has_remote_inputs(input) ? open_storage(data) : storage;
   source.type = data.dataset_type();
   source.input = input;
   source.delimiter = data.delimiter();

@@ -9,6 +9,7 @@
 
 #include "config/data.pb.h"
 #include "data/format/block.h"
+#include "data/source/storage.h"
 
 namespace emblem {
 
@@ -24,12 +25,15 @@ struct DataSource {
   int num_sparse = 26;
   int64_t max_bad_rows = 0;          // rows that cannot be read are skipped up to this number
   std::vector<std::string> keep;     // columns whose text DecodedPiece::kept holds
-  std::vector<std::string> filters;  // columnar formats: conditions of rows that are read
+  std::vector<std::string> filters;  // conditions of rows that are read
   NaturalTypes natural = NaturalTypes::kNumbers;
   int threads = 1;  // decompress this many files at a time when they are opened
+  Storage storage;  // of addresses in `input`
 };
 
-DataSource source_of(const config::DataConfig& data, const std::string& input);
+// `storage` null: one of its own with the settings of `data`, where `input` has addresses.
+DataSource source_of(const config::DataConfig& data, const std::string& input,
+                     const Storage& storage = nullptr);
 
 // Column types and values:
 // - CriteoTsv, Raw, Split: criteo_schema(num_dense, num_sparse). label and I* are kFloat, a missing
@@ -71,7 +75,12 @@ std::unique_ptr<BlockReader> open_reader(const DataSource& source);
 
 // By the first bytes of a file, the ending of the name, what is in a folder, and the first line of
 // text. Throws Error that lists the formats when nothing fits.
-config::DatasetType guess_format(const std::string& path);
+config::DatasetType guess_format(const std::string& path, const Storage& storage = nullptr);
+
+// The same by what says it for certain: the first bytes of a columnar file, what is in a folder, and
+// the ending of a name (".csv", ".libfm", ".bin", ...). Nothing for other text.
+std::optional<config::DatasetType> known_format(const std::string& path,
+                                                const Storage& storage = nullptr);
 
 // What is known of a CSV file; with any of the first three set, a path is one whatever it looks
 // like.
@@ -84,7 +93,8 @@ struct CsvHints {
 
 // A source for `path` with everything else guessed: the format, and for a CSV file delimiter and
 // header. Columns of a file without a header are called column1, column2, ...
-DataSource guess_source(const std::string& path, const CsvHints& hints = {});
+DataSource guess_source(const std::string& path, const CsvHints& hints = {},
+                        const Storage& storage = nullptr);
 
 // The columns of a CSV source in the order of the file; of a header some may be "".
 std::vector<std::string> csv_names(const DataSource& source);

@@ -6,13 +6,15 @@
 #include <utility>
 
 #include "core/text.h"
+#include "data/format/csv_types.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
 constexpr const char* kExpected =
-    "; expected COLUMN OP VALUE with =, !=, <, <=, > or >=, or COLUMN in [VALUE, ...], as in "
+    " is not a condition; expected COLUMN OP VALUE with =, !=, <, <=, > or >=, or COLUMN in "
+    "[VALUE, ...], as in "
     "\"day >= 20261101\"";
 
 bool is_name(char c) { return c != ' ' && c != '<' && c != '>' && c != '=' && c != '!'; }
@@ -51,6 +53,7 @@ bool take_word(std::string_view word, std::string_view& text) {
 RowFilter::Literal RowFilter::literal_of(std::string_view text) {
   Literal literal;
   literal.text = unquoted(trim(text));
+  literal.is_quoted = literal.text.size() != trim(text).size();
   const char* const begin = literal.text.data();
   const char* const end = begin + literal.text.size();
   const auto integer = std::from_chars(begin, end, literal.integer);
@@ -59,6 +62,7 @@ RowFilter::Literal RowFilter::literal_of(std::string_view text) {
   literal.is_unsigned = unsigned_integer.ec == std::errc() && unsigned_integer.ptr == end;
   const auto number = std::from_chars(begin, end, literal.number);
   literal.is_number = number.ec == std::errc() && number.ptr == end && !std::isnan(literal.number);
+  literal.as_float = static_cast<double>(static_cast<float>(literal.number));
   return literal;
 }
 
@@ -75,14 +79,13 @@ RowFilter::RowFilter(const std::string& text) : text_(text) {
     if (!rest.starts_with(sign)) continue;
     op_ = op;
     literals_.push_back(literal_of(rest.substr(sign.size())));
-    EMBLEM_REQUIRE(!column_.empty() && !trim(rest.substr(sign.size())).empty(),
-                   "data_config.filters has ", in_quotes(text), kExpected);
+    EMBLEM_REQUIRE(!column_.empty() && !trim(rest.substr(sign.size())).empty(), "the filter ",
+                   in_quotes(text), kExpected);
     return;
   }
   const bool negated = take_word("not", rest);
   const bool is_list = take_word("in", rest) && rest.starts_with('[') && rest.ends_with(']');
-  EMBLEM_REQUIRE(!column_.empty() && is_list, "data_config.filters has ", in_quotes(text),
-                 kExpected);
+  EMBLEM_REQUIRE(!column_.empty() && is_list, "the filter ", in_quotes(text), kExpected);
   op_ = negated ? Operator::kNotIn : Operator::kIn;
   rest = rest.substr(1, rest.size() - 2);
   for (size_t length = value_length(rest);; length = value_length(rest)) {
@@ -93,25 +96,28 @@ RowFilter::RowFilter(const std::string& text) : text_(text) {
 }
 
 void RowFilter::set_field(const ColumnarField& field, const std::string& source) {
-  EMBLEM_REQUIRE(field.lists == 0 && field.type != LeafType::kOther, "data_config.filters has ",
-                 in_quotes(text_), ", but column ", in_quotes(field.name), " of ", source, " is ",
+  EMBLEM_REQUIRE(field.lists == 0 && field.type != LeafType::kOther, "the filter ",
+                 in_quotes(text_), ": column ", in_quotes(field.name), " of ", source, " is ",
                  field.type_text, "; expected a column with one value a row");
   is_unsigned_ = field.type == LeafType::kUnsigned;
   if (field.type == LeafType::kText) return;
-  for (Literal& literal : literals_) {
-    EMBLEM_REQUIRE(literal.is_number, "data_config.filters has ", in_quotes(text_), ", but column ",
+  for (const Literal& literal : literals_)
+    EMBLEM_REQUIRE(literal.is_number, "the filter ", in_quotes(text_), ": column ",
                    in_quotes(field.name), " of ", source, " is ", field.type_text,
                    "; expected a number in place of ", in_quotes(literal.text));
-    if (field.type == LeafType::kFloat || field.type == LeafType::kDouble)
-      literal.number = static_cast<double>(static_cast<float>(literal.number));
-  }
+}
+
+bool RowFilter::has_numbers() const {
+  return std::all_of(literals_.begin(), literals_.end(), [](const Literal& literal) {
+    return literal.is_number && !literal.is_quoted && !is_written_as_id(literal.text);
+  });
 }
 
 // Negative, 0 or positive as the value is less, equal or more.
 int RowFilter::compare(const ValueBounds::Value& value, const Literal& literal) {
   const auto three_way = [](const auto& a, const auto& b) { return a < b ? -1 : a > b ? 1 : 0; };
   if (const auto* text = std::get_if<std::string>(&value)) return three_way(*text, literal.text);
-  if (const auto* number = std::get_if<double>(&value)) return three_way(*number, literal.number);
+  if (const auto* number = std::get_if<double>(&value)) return three_way(*number, literal.as_float);
   if (const auto* whole = std::get_if<uint64_t>(&value)) {
     if (literal.is_unsigned) return three_way(*whole, literal.unsigned_integer);
     return three_way(static_cast<double>(*whole), literal.number);
@@ -187,6 +193,18 @@ bool RowFilter::may_keep(const ValueBounds& bounds) const {
   // Bounds of text may be cut short.
   return std::holds_alternative<std::string>(bounds.smallest) ||
          bounds.smallest != bounds.largest || keeps(bounds.smallest);
+}
+
+std::vector<RowFilter> row_filters(const std::vector<std::string>& conditions) {
+  std::vector<RowFilter> filters;
+  for (const std::string& condition : conditions) filters.emplace_back(condition);
+  return filters;
+}
+
+int find_column(const std::vector<ColumnSpec>& columns, const RowFilter& filter,
+                const std::string& source) {
+  return find_column(columns, filter.column(),
+                     cat("the filter ", in_quotes(filter.text()), ": ", source));
 }
 
 }  // namespace emblem

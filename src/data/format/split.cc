@@ -16,23 +16,23 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-bool is_there(const fs::path& path) {
-  return is_object_uri(path.string()) ? remote_storage().find(path.string()).has_value()
-                                      : fs::exists(path);
+bool is_there(const fs::path& path, const Storage& storage) {
+  const std::string text = path.string();
+  return is_object_uri(text) ? storage_for(storage, text).find(text).has_value() : fs::exists(path);
 }
 
-std::string text_of(const fs::path& path) {
-  return is_object_uri(path.string()) ? remote_storage().read_text(path.string())
-                                      : read_text_file(path.string());
+std::string text_of(const fs::path& path, const Storage& storage) {
+  const std::string text = path.string();
+  return is_object_uri(text) ? storage_for(storage, text).read_text(text) : read_text_file(text);
 }
 
 // The folder's own metadata, or for a test folder that of the train folder next to it.
-json find_metadata(const fs::path& folder) {
+json find_metadata(const fs::path& folder, const Storage& storage) {
   for (const fs::path& path :
        {folder / "metadata.json", folder.parent_path() / "train/metadata.json",
         folder.parent_path() / "metadata.json"}) {
-    if (!is_there(path)) continue;
-    json metadata = json::parse(text_of(path), nullptr, false);
+    if (!is_there(path, storage)) continue;
+    json metadata = json::parse(text_of(path, storage), nullptr, false);
     if (metadata.is_discarded() || !metadata.is_object()) {
       throw Error(ErrorCode::kCorruption, cat(path.string(), " is not a JSON object"));
     }
@@ -50,17 +50,16 @@ ElementType element_type(const json& metadata, const char* key, const char* othe
 }
 
 // Adds a file of `columns` elements a record and checks that it has as many records as the others.
-void add_table(BinaryPart& part, const fs::path& path, ElementType type, int64_t columns) {
-  InputFile file(path.string());
+void add_table(BinaryPart& part, InputFile file, ElementType type, int64_t columns) {
   const int64_t record_bytes = size_of(type) * columns;
   const int64_t bytes = file.bytes();
   if (part.tables.empty()) part.records = bytes / record_bytes;
   const int64_t expected = part.records * record_bytes;
   if (bytes != expected || bytes % record_bytes != 0) {
     throw Error(ErrorCode::kCorruption,
-                cat(path.string(), bytes < expected ? " is truncated" : " does not fit", ": ",
-                    bytes, " bytes, expected ", expected, " (", part.records, " records of ",
-                    record_bytes, " bytes; see num_dense and num_sparse)"));
+                cat(file.path(), bytes < expected ? " is truncated" : " does not fit", ": ", bytes,
+                    " bytes, expected ", expected, " (", part.records, " records of ", record_bytes,
+                    " bytes; see num_dense and num_sparse)"));
   }
   for (int64_t i = 0; i < columns; ++i) {
     part.fields.push_back({static_cast<int>(part.tables.size()), i * size_of(type), type});
@@ -69,20 +68,24 @@ void add_table(BinaryPart& part, const fs::path& path, ElementType type, int64_t
 }
 
 // The width of a column's elements follows from the size of its file.
-ElementType width_by_size(const fs::path& path, int64_t records) {
-  const int64_t bytes = InputFile(path.string()).bytes();
+ElementType width_by_size(const InputFile& file, int64_t records) {
+  const int64_t bytes = file.bytes();
   if (bytes == records) return ElementType::kInt8;
   if (bytes == 2 * records) return ElementType::kInt16;
   if (bytes == 4 * records) return ElementType::kInt32;
   throw Error(ErrorCode::kCorruption,
-              cat(path.string(), " is truncated or does not fit: ", bytes,
+              cat(file.path(), " is truncated or does not fit: ", bytes,
                   " bytes, expected 1, 2 or 4 a record (", records, " records in label.bin)"));
 }
 
 BinaryPart open_folder(const fs::path& folder, const DataSource& source) {
+  const Storage& storage = source.storage;
+  const auto open = [&](const std::string& name) {
+    return InputFile((folder / name).string(), storage);
+  };
   for (const char* name : {"label.bin", "dense.bin"}) {
-    if (is_there(folder / name)) continue;
-    const bool above = is_there(folder / "train" / name);
+    if (is_there(folder / name, storage)) continue;
+    const bool above = is_there(folder / "train" / name, storage);
     throw Error(
         ErrorCode::kNotFound,
         cat(folder.string(), " has no ", name,
@@ -92,21 +95,22 @@ BinaryPart open_folder(const fs::path& folder, const DataSource& source) {
   }
   BinaryPart part;
   part.name = folder.string();
-  const json metadata = find_metadata(folder);
-  if (is_there(folder / "category.bin")) {
-    add_table(part, folder / "label.bin", element_type(metadata, "label_raw_type", "int32", folder),
+  const json metadata = find_metadata(folder, storage);
+  if (is_there(folder / "category.bin", storage)) {
+    add_table(part, open("label.bin"), element_type(metadata, "label_raw_type", "int32", folder),
               1);
-    add_table(part, folder / "dense.bin", element_type(metadata, "dense_raw_type", "int32", folder),
+    add_table(part, open("dense.bin"), element_type(metadata, "dense_raw_type", "int32", folder),
               source.num_dense);
-    add_table(part, folder / "category.bin",
+    add_table(part, open("category.bin"),
               element_type(metadata, "category_raw_type", "int32", folder), source.num_sparse);
     return part;
   }
-  add_table(part, folder / "label.bin", ElementType::kUint8, 1);
-  add_table(part, folder / "dense.bin", ElementType::kFloat16, source.num_dense);
+  add_table(part, open("label.bin"), ElementType::kUint8, 1);
+  add_table(part, open("dense.bin"), ElementType::kFloat16, source.num_dense);
   for (int i = 0; i < source.num_sparse; ++i) {
-    const fs::path path = folder / cat("category_", i, ".bin");
-    add_table(part, path, width_by_size(path, part.records), 1);
+    InputFile file = open(cat("category_", i, ".bin"));
+    const ElementType type = width_by_size(file, part.records);
+    add_table(part, std::move(file), type, 1);
   }
   return part;
 }
@@ -132,11 +136,8 @@ std::unique_ptr<Decoder> make_split_decoder(const DataSource& source,
   }
   EMBLEM_REQUIRE(!parts.empty(), "no folders in ", in_quotes(source.input),
                  "; give SplitDataset folders");
-  const std::vector<int> wanted = find_columns(schema, requests, "a SplitDataset");
-  std::vector<int> kept;
-  for (const std::string& name : source.keep)
-    kept.push_back(find_column(schema, name, "a SplitDataset"));
-  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted, std::move(kept));
+  return std::make_unique<BinaryDecoder>(schema, std::move(parts), source, requests,
+                                         "a SplitDataset");
 }
 
 }  // namespace emblem

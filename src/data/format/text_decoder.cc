@@ -7,6 +7,7 @@
 
 #include "core/file.h"
 #include "core/log.h"
+#include "data/format/csv_rows.h"
 #include "data/format/file_kind.h"
 #include "data/format/files_without_rows.h"
 #include "data/format/kept_columns.h"
@@ -25,9 +26,7 @@ const char* find_newline(const char* begin, const char* end) {
   return static_cast<const char*>(std::memchr(begin, '\n', static_cast<size_t>(end - begin)));
 }
 
-// Reads the lines that start in `range` into `buffer`. Returns them, the last one ended by '\n'
-// even where the file's last line is not, and in `offset` the place of the first in the file. The
-// text begins at `text_begin`.
+// TextDecoder::read_rows where rows are lines.
 std::string_view read_lines(const InputFile& file, int64_t text_begin, Extent range,
                             HostVector<char>& buffer, int64_t& offset) {
   // The byte before shows whether a line starts at range.begin.
@@ -57,6 +56,65 @@ std::string_view read_lines(const InputFile& file, int64_t text_begin, Extent ra
   offset = from + (begin - buffer.data());
   if (offset >= range.end) return {};
   return {begin, static_cast<size_t>(line_end + 1 - begin)};
+}
+
+// A file's bytes around a range, as many as are needed.
+class RangeText {
+ public:
+  RangeText(const InputFile& file, int64_t begin, int64_t end, HostVector<char>& buffer)
+      : file_(file), begin_(begin), end_(begin), buffer_(buffer) {
+    read_until(end);
+  }
+
+  CsvWindow window() const {
+    return {buffer_.data(), buffer_.data() + (buffer_.size() - kSlack), end_ == file_.bytes()};
+  }
+  const char* at(int64_t position) const { return buffer_.data() + (position - begin_); }
+  int64_t position_of(const char* at) const { return begin_ + (at - buffer_.data()); }
+
+  // The first row near `position` or after it.
+  int64_t find_row_start(int64_t position, std::string_view delimiter) {
+    for (int64_t more = kMostQuotedBytes + 1; true; more *= 2) {
+      const char* const start = emblem::find_row_start(window(), at(position), delimiter);
+      if (start != nullptr) return std::min(position_of(start), file_.bytes());
+      EMBLEM_REQUIRE(more <= kLongestLine, file_.path(),
+                     " has a row of more than 64 MiB near byte ", position,
+                     "; expected lines of text");
+      read_until(std::max(end_, position) + more);
+    }
+  }
+
+ private:
+  void read_until(int64_t end) {
+    end = std::min(end, file_.bytes());
+    const auto have = static_cast<size_t>(end_ - begin_), size = static_cast<size_t>(end - begin_);
+    buffer_.resize(size + kSlack + 1);
+    file_.read(end_, end - end_, buffer_.data() + have);
+    end_ = end;
+    const bool lacks_line_end = end == file_.bytes() && (size == 0 || buffer_[size - 1] != '\n');
+    if (lacks_line_end) buffer_[size] = '\n';
+    buffer_.resize(size + (lacks_line_end ? 1 : 0) + kSlack);
+  }
+
+  const InputFile& file_;
+  int64_t begin_, end_;  // of what is read
+  HostVector<char>& buffer_;
+};
+
+// TextDecoder::read_rows where fields may be in quotes.
+std::string_view read_quoted_rows(const InputFile& file, int64_t text_begin, Extent range,
+                                  std::string_view delimiter, HostVector<char>& buffer,
+                                  int64_t& offset) {
+  const int64_t from = std::max(range.begin - kBytesBeforeRowStart, text_begin);
+  RangeText text(file, from, range.end + 1, buffer);
+  const auto start_of = [&](int64_t position) {
+    return position <= text_begin ? text_begin : text.find_row_start(position, delimiter);
+  };
+  const int64_t end = start_of(range.end);
+  offset = start_of(range.begin);
+  if (offset >= end) return {};
+  const char* const last = end == file.bytes() ? text.window().end : text.at(end);
+  return {text.at(offset), static_cast<size_t>(last - text.at(offset))};
 }
 
 // Counts in bytes as long as these cannot overflow: 16 at a time in vector code.
@@ -92,20 +150,31 @@ bool is_blank(const char* at) { return *at == '\n' || (*at == '\r' && at[1] == '
 
 }  // namespace
 
-std::string_view line_at(const char* at, const char*& next) {
-  const char* end =
-      static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(kLongestLine)));
-  next = end + 1;
-  if (end > at && end[-1] == '\r') --end;
-  return {at, static_cast<size_t>(end - at)};
+const char* TextDecoder::row_end(const char* at, const char* end) const {
+  return quoted_by_.empty() ? find_newline(at, end) : find_row_end(at, end, quoted_by_);
 }
 
-TextDecoder::TextDecoder(const DataSource& source, Header header)
-    : kept_columns_(source.keep.size()) {
-  std::vector<std::string> names = expand_inputs(source.input);
+std::string_view TextDecoder::row_at(const char* at, const char* end, const char*& next) const {
+  const char* last = row_end(at, end);
+  next = last + 1;
+  if (last > at && last[-1] == '\r') --last;
+  return {at, static_cast<size_t>(last - at)};
+}
+
+std::string_view TextDecoder::read_rows(const InputFile& file, int64_t text_begin, Extent range,
+                                        HostVector<char>& buffer, int64_t& offset) const {
+  return quoted_by_.empty() ? read_lines(file, text_begin, range, buffer, offset)
+                            : read_quoted_rows(file, text_begin, range, quoted_by_, buffer, offset);
+}
+
+TextDecoder::TextDecoder(const DataSource& source, Header header, char delimiter)
+    : filters_(source.filters, source.na_strings),
+      quoted_by_(delimiter == 0 ? 0 : 1, delimiter),
+      kept_columns_(source.keep.size()) {
+  std::vector<std::string> names = expand_inputs(source.input, source.storage);
   EMBLEM_REQUIRE(!names.empty(), "no files in ", in_quotes(source.input),
                  "; give files, folders or globs");
-  std::vector<InputFile> files = open_text_files(names, source.threads);
+  std::vector<InputFile> files = open_text_files(names, source.threads, source.storage);
   FilesWithoutRows without_rows(source.input);
   for (size_t i = 0; i < files.size(); ++i) {
     char start[4] = {};
@@ -140,7 +209,7 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, const 
                          DecodedPiece& out) const {
   int64_t offset = 0;
   const std::string_view lines =
-      read_lines(files_[file], text_begin_[file], range, out.buffer, offset);
+      read_rows(files_[file], text_begin_[file], range, out.buffer, offset);
   const char* const end = lines.data() + lines.size();
   out.file = file;
   out.bytes = static_cast<int64_t>(lines.size());
@@ -155,12 +224,13 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, const 
   // Reads one line and returns where the next one starts.
   const auto read_line = [&](const char* at) {
     const int64_t position = offset + (at - lines.data());
-    if (is_blank(at) || (!sample.keeps_all() && !sample.keeps(file, position))) {
-      return find_newline(at, end) + 1;
-    }
+    const bool is_row = keeps_blank_lines_ || !is_blank(at);
+    if (!is_row || (!sample.keeps_all() && !sample.keeps(file, position)))
+      return row_end(at, end) + 1;
     const char* const line = at;
-    at = parse_line(at, rows, out.block, problem);
-    if (kept_columns_ > 0) keep_line(line_at(line, at), out.kept);
+    if (!filters_.empty() && is_filtered_out(row_at(line, end, at), problem)) return at;
+    if (problem.empty()) at = parse_line(line, end, rows, out.block, problem);
+    if (kept_columns_ > 0) keep_line(row_at(line, end, at), out.kept);
     if (problem.empty()) [[likely]] {
       out.positions[static_cast<size_t>(rows++)] = position;
     } else {
@@ -176,8 +246,7 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, const 
   } else {
     std::vector<const char*> starts;
     starts.reserve(static_cast<size_t>(most_rows));
-    for (const char* at = lines.data(); at < end; at = find_newline(at, end) + 1)
-      starts.push_back(at);
+    for (const char* at = lines.data(); at < end; at = row_end(at, end) + 1) starts.push_back(at);
     shuffle_items(starts, *shuffle);
     for (const char* at : starts) read_line(at);
   }
@@ -192,6 +261,13 @@ void TextDecoder::keep_line(std::string_view line, TextColumn& kept) const {
   kept.append(csv_line(values));
 }
 
+// False where that cannot be said: a line that does not divide into columns is a bad row, and so is
+// one with a `problem`.
+bool TextDecoder::is_filtered_out(std::string_view line, std::string& problem) const {
+  std::vector<std::string> values(filters_.size());
+  return read_filtered(line, values) && !filters_.keep(values, problem) && problem.empty();
+}
+
 std::string TextDecoder::locate(int file, int64_t position) const {
   int64_t line = 1;
   std::vector<char> buffer(1 << 20);
@@ -204,13 +280,13 @@ std::string TextDecoder::locate(int file, int64_t position) const {
   return cat(names_[file], ":", line);
 }
 
-int64_t TextDecoder::data_begin(const InputFile& file, int64_t text_begin, Header header) {
+int64_t TextDecoder::data_begin(const InputFile& file, int64_t text_begin, Header header) const {
   if (header == Header::kNone) return text_begin;
   HostVector<char> buffer;
   int64_t at = text_begin;
   for (bool blank = true; blank && at < file.bytes();) {
     int64_t offset = 0;
-    const std::string_view line = read_lines(file, text_begin, {at, at + 1}, buffer, offset);
+    const std::string_view line = read_rows(file, text_begin, {at, at + 1}, buffer, offset);
     blank = is_blank(line.data());
     at += static_cast<int64_t>(line.size());
   }
@@ -225,10 +301,11 @@ std::vector<std::string> TextDecoder::first_lines(int file, int64_t count) const
   for (int64_t at = begin; at < input.bytes() && static_cast<int64_t>(found.size()) < count;) {
     int64_t offset = 0;
     const int64_t end = std::min(input.bytes(), at + (int64_t{64} << 10));
-    const std::string_view lines = read_lines(input, begin, {at, end}, buffer, offset);
+    const std::string_view lines = read_rows(input, begin, {at, end}, buffer, offset);
     const char* next = lines.data();
-    while (next < lines.data() + lines.size() && static_cast<int64_t>(found.size()) < count) {
-      const std::string_view line = line_at(next, next);
+    const char* const last = next + lines.size();
+    while (next < last && static_cast<int64_t>(found.size()) < count) {
+      const std::string_view line = row_at(next, last, next);
       if (!line.empty()) found.emplace_back(line);
     }
     at = end;

@@ -97,8 +97,9 @@ InputFile open_decompressed(const InputFile& file, FileKind kind) {
 
 }  // namespace
 
-std::vector<InputFile> open_text_files(const std::vector<std::string>& paths, int threads) {
-  std::vector<InputFile> inputs = open_input_files(paths);
+std::vector<InputFile> open_text_files(const std::vector<std::string>& paths, int threads,
+                                       const Storage& storage) {
+  std::vector<InputFile> inputs = open_input_files(paths, storage);
   std::vector<std::optional<InputFile>> files(paths.size());
   std::vector<size_t> compressed;
   int64_t bytes = 0;
@@ -140,8 +141,8 @@ void require_uncompressed(const InputFile& file) {
                  " is compressed; only text formats are read compressed, decompress it first");
 }
 
-std::string read_text_start(const std::string& path, int64_t count) {
-  const InputFile file(path);
+std::string read_text_start(const std::string& path, int64_t count, const Storage& storage) {
+  const InputFile file(path, storage);
   std::string text = start_of(file);
   const FileKind kind = kind_of(text);
   if (is_compressed(kind)) {

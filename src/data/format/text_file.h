@@ -17,13 +17,15 @@ namespace emblem {
 
 // Opens `paths`, decompressing up to `threads` files at a time. Throws Error when one is missing,
 // not text, truncated or corrupt.
-std::vector<InputFile> open_text_files(const std::vector<std::string>& paths, int threads);
+std::vector<InputFile> open_text_files(const std::vector<std::string>& paths, int threads,
+                                       const Storage& storage = nullptr);
 
 // For binary formats, which are not read compressed: throws Error when `file` is.
 void require_uncompressed(const InputFile& file);
 
 // Up to `count` bytes from the beginning of the text, after its byte order mark. Throws like
 // open_text_files.
-std::string read_text_start(const std::string& path, int64_t count);
+std::string read_text_start(const std::string& path, int64_t count,
+                            const Storage& storage = nullptr);
 
 }  // namespace emblem

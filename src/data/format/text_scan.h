@@ -103,7 +103,19 @@ inline bool parse_float(std::string_view text, float& value) {
   return error == std::errc() && !std::isinf(value);
 }
 
-// The same with the digits of a double; numbers that are too large or too small are those that a
+// The same, and infinite numbers: "inf", "-Infinity", and what is too large for a float.
+inline bool parse_any_float(std::string_view text, float& value) {
+  if (parse_float(text, value)) return true;
+  text = without_spaces(text);
+  if (text.front() == '+' && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument) return false;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  value = text.front() == '-' ? -kInfinity : kInfinity;
+  return true;
+}
+
+// The digits of a double; numbers that are too large or too small are those that a
 // double has instead.
 inline bool parse_double(std::string_view text, double& value) {
   text = without_spaces(text);

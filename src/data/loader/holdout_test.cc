@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
 
+#include "data/convert.h"
+#include "data/format/columnar_decoder.h"
+#include "data/loader/content_holdout.h"
 #include "data/loader/loader.h"
 #include "data/test_data.h"
 
@@ -93,6 +97,52 @@ TEST_F(HoldoutTest, AnEmptyPartIsAnError) {
   const TestPipeline tiny = pipeline("", 1e-9);
   EXPECT_THAT(loader_error(tiny, evaluation_loader_options(tiny.config)),
               testing::HasSubstr("no rows (after sampling, holdout_ratio and bad rows)"));
+}
+
+// The same rows in another order, in other files and in another format.
+TEST_F(HoldoutTest, FieldsDecideWhateverTheOrderAndTheFormat) {
+  const std::string fields = "holdout_fields: 'id' holdout_fields: 'x'";
+  const auto row = [](int i) {
+    return cat(i % 2, ",", i, ",", i * 0.1, ",", i % 3 == 0 ? "True" : "false", "\n");
+  };
+  std::string text = "label,id,x,flag\n", reversed = text;
+  for (int i = 0; i < kRows; ++i) text += row(i);
+  for (int i = kRows; i-- > 0;) reversed += row(i);
+  const auto of = [&](const std::string& input, const std::string& type) {
+    TestPipeline one = pipeline(fields + " dataset_type: " + type);
+    one.config.set_train_input_path(input);
+    return one;
+  };
+  const TestPipeline plain = of(folder_.write("one.csv", text), "CsvDataset");
+  const std::vector<int64_t> expected = sorted(held_out(plain));
+  EXPECT_NEAR(static_cast<double>(expected.size()), 0.2 * kRows, 60);
+  std::vector<int64_t> rows = trained(plain);
+  rows.insert(rows.end(), expected.begin(), expected.end());
+  EXPECT_EQ(std::ssize(rows), kRows);
+  EXPECT_EQ(std::set<int64_t>(rows.begin(), rows.end()).size(), static_cast<size_t>(kRows));
+  const TestPipeline turned = of(folder_.write("reversed.csv", reversed), "CsvDataset");
+  EXPECT_EQ(sorted(held_out(turned)), expected);
+  if (!has_columnar_formats()) return;
+  ConvertOptions options;
+  options.from = describe_input(folder_.path("reversed.csv"), {});
+  options.to = folder_.path("parquet");
+  options.format = "parquet";
+  convert(Context{}, options);
+  EXPECT_EQ(sorted(held_out(of(folder_.path("parquet"), "ParquetDataset"))), expected);
+}
+
+TEST(ContentHash, IsEqualForEqualValues) {
+  const auto equal = [](const char* a, const char* b) {
+    return content_hash(a) == content_hash(b);
+  };
+  EXPECT_TRUE(equal("0.10", "0.1"));
+  EXPECT_TRUE(equal(" 7", "7.0"));
+  EXPECT_TRUE(equal("1e3", "1000"));
+  EXPECT_TRUE(equal("True", "1"));
+  EXPECT_TRUE(equal("NA", ""));
+  EXPECT_FALSE(equal("9223372036854775806", "9223372036854775807"));
+  EXPECT_FALSE(equal("a", "b"));
+  EXPECT_FALSE(equal("0.1", "0.2"));
 }
 
 }  // namespace

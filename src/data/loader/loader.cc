@@ -7,6 +7,7 @@
 #include "core/start_threads.h"
 #include "data/format/local_input.h"
 #include "data/loader/pipeline.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 #include "kafka/address.h"
 
@@ -36,13 +37,25 @@ int64_t most_empty_epochs(const LoaderOptions& options) {
   return options.shuffle ? 20 * options.streams : 1;
 }
 
+Storage storage_of(const config::DataConfig& data, const LoaderOptions& options) {
+  const bool needs_own = options.storage == nullptr && has_remote_inputs(options.input);
+  return needs_own ? open_storage(data) : options.storage;
+}
+
+RemoteStatistics statistics_of(const Storage& storage) {
+  return storage == nullptr ? RemoteStatistics{} : storage->statistics();
+}
+
 }  // namespace
 
 Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& features,
                            const LoaderOptions& options)
     : options_(options),
-      sample_{options.sample_ratio, options.seed, options.holdout_ratio, options.rows},
-      shuffle_seed_(seed_of_stream(options)) {
+      storage_(storage_of(data, options)),
+      sample_{options.sample_ratio, options.seed, options.holdout_ratio,
+              options.holdout_fields.empty() ? options.rows : RowPart::kAll},
+      shuffle_seed_(seed_of_stream(options)),
+      remote_before_(statistics_of(storage_)) {
   EMBLEM_REQUIRE(options.batch_size > 0, "batch_size is ", options.batch_size,
                  "; expected at least 1");
   EMBLEM_REQUIRE(options.sample_ratio > 0 && options.sample_ratio <= 1, "sample_ratio is ",
@@ -59,8 +72,11 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                  " of ", options.streams, ": streams count from 0");
   EMBLEM_REQUIRE(options.holdout_ratio >= 0 && options.holdout_ratio < 1, "holdout_ratio is ",
                  options.holdout_ratio, "; expected a share of at least 0 and below 1");
-  const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
-  DataSource source = source_of(data, options.input);
+  std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
+  if (options.rows != RowPart::kAll && !options.holdout_fields.empty())
+    holdout_ = ContentHoldout(options.holdout_fields, options.holdout_ratio, options.seed,
+                              options.rows, requests);
+  DataSource source = source_of(data, options.input, storage_);
   source.threads = std::max(options.workers, 1);
   source.keep = options.keep;
   decoder_ = make_decoder(source, &requests);
@@ -82,7 +98,7 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                                         shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored,
                                         options.seed, StreamShare{options.stream, options.streams});
   if (has_remote_inputs(options.input))
-    ahead_ = std::make_unique<ReadAhead>(*decoder_, *order_, options.epochs);
+    ahead_ = std::make_unique<ReadAhead>(*decoder_, storage_->queue(), *order_, options.epochs);
   EMBLEM_REQUIRE(!order_->has_no_data(), options.input, " has no rows",
                  data.filters_size() > 0 ? " that fulfil data_config.filters" : "");
   window_rows_ = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
@@ -186,7 +202,7 @@ LoaderStatistics Loader::Pipeline::statistics() const {
   const std::lock_guard lock(mutex_);
   LoaderStatistics statistics = statistics_;
   statistics.idle_seconds = idle_seconds();
-  statistics.remote = remote_statistics() - remote_before_;
+  statistics.remote = statistics_of(storage_) - remote_before_;
   return statistics;
 }
 
@@ -215,7 +231,7 @@ Loader::Loader(const config::DataConfig& data, const FeatureLayout& features,
     source_ = Source::open_stream(data, features, options);
   } else if (data.dataset_type() == config::KafkaDataset && !options.input.empty()) {
     config::DataConfig files = data;  // evaluations of a model that is trained on a stream
-    follow_files(options.input, &files);
+    follow_files(options.input, &files, options.storage);
     source_ = std::make_unique<Pipeline>(files, features, options);
   } else {
     source_ = std::make_unique<Pipeline>(data, features, options);

@@ -14,6 +14,7 @@
 #include "data/batch.h"
 #include "data/feature/transform.h"
 #include "data/source/remote_statistics.h"
+#include "data/source/storage.h"
 
 namespace emblem {
 
@@ -29,6 +30,7 @@ struct LoaderOptions {
   int64_t shuffle_rows = 0;  // rows that are mixed with each other; up to 1: only pieces are
   double sample_ratio = 1.0;
   double holdout_ratio = 0.0;                       // the share of rows that is RowPart::kHoldout
+  std::vector<std::string> holdout_fields;          // of which columns the part of a row follows
   RowPart rows = RowPart::kAll;                     // sample_ratio applies to these
   int64_t max_bad_rows = 0;                         // tolerated in each epoch of a stream
   BadRowHandling bad_rows = BadRowHandling::kSkip;  // kBlank: without shuffling
@@ -44,6 +46,8 @@ struct LoaderOptions {
   int64_t stream = 0;
   int64_t streams = 1;
   DataPosition start;  // a Batch::next of a loader of the same data, options and seed
+  // Of addresses in `input`. Null: one of its own with the settings of the data's configuration.
+  Storage storage;
   // Where batches take their memory from, by all workers at once; outlives them. Null: the heap.
   std::pmr::memory_resource* memory = nullptr;
 };
@@ -65,7 +69,7 @@ struct LoaderStatistics {
   double parse_seconds = 0;  // workers decoding and transforming
   double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch
-  RemoteStatistics remote;   // of the whole process meanwhile
+  RemoteStatistics remote;   // of all who share the storage meanwhile
   StreamLag lag;
 };
 

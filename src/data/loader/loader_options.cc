@@ -15,6 +15,7 @@ LoaderOptions shared_options(const config::PipelineConfig& config) {
   options.seed = config.train_config().seed();
   options.max_bad_rows = static_cast<int64_t>(data.max_bad_rows());
   options.holdout_ratio = data.holdout_ratio();
+  options.holdout_fields.assign(data.holdout_fields().begin(), data.holdout_fields().end());
   return options;
 }
 

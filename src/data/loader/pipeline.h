@@ -14,6 +14,7 @@
 #include "data/feature/transform.h"
 #include "data/format/decoder.h"
 #include "data/loader/batch_planner.h"
+#include "data/loader/content_holdout.h"
 #include "data/loader/loader.h"
 #include "data/loader/piece_order.h"
 #include "data/loader/read_ahead.h"
@@ -86,14 +87,16 @@ class Loader::Pipeline final : public Loader::Source {
   double idle_seconds() const;
 
   const LoaderOptions options_;
+  const Storage storage_;  // null where nothing remote is read
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<FeatureTransform> transform_;
   RowSample sample_;
+  ContentHoldout holdout_;
   int64_t window_rows_ = 0;  // rows that are mixed with each other; 0: none are
   int64_t prefetch_rows_ = 0;
   int64_t epoch_size_ = 0;  // of the stream's pieces in the first epoch, in the decoder's unit
   uint64_t shuffle_seed_ = 0;
-  const RemoteStatistics remote_before_ = remote_statistics();
+  const RemoteStatistics remote_before_;
 
   mutable std::mutex mutex_;           // guards all below
   std::condition_variable work_;       // workers wait: something to do, or stop

@@ -123,6 +123,7 @@ void Loader::Pipeline::decode(Job& job, DecodedPiece& scratch) {
                                      static_cast<uint64_t>(job.index))};
     decoder_->decode(job.piece.file, job.piece.range, sample_,
                      window_rows_ > 0 ? &shuffle : nullptr, scratch);
+    holdout_.select(scratch);
     job.counts = transform_->apply(scratch, job.result->features);
     job.bad = std::move(scratch.bad);
     job.bytes = scratch.bytes;

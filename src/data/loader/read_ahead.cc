@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "core/text.h"
-#include "data/source/remote_storage.h"
+#include "data/source/download_queue.h"
 
 namespace emblem {
 namespace {
@@ -13,17 +12,17 @@ constexpr int64_t kPartsOfThread = 4;  // that wait for each download thread
 
 }  // namespace
 
-ReadAhead::ReadAhead(const Decoder& decoder, const PieceOrder& order, int64_t epochs)
-    : decoder_(decoder), order_(order), epochs_(epochs) {}
+ReadAhead::ReadAhead(const Decoder& decoder, const DownloadQueue& queue, const PieceOrder& order,
+                     int64_t epochs)
+    : decoder_(decoder), queue_(queue), order_(order), epochs_(epochs) {}
 
 void ReadAhead::advance(int64_t epoch, int64_t index) {
-  const DownloadQueue& queue = remote_storage().queue();
   if (std::pair(next_epoch_, next_index_) < std::pair(epoch, index)) {
     next_epoch_ = epoch;
     next_index_ = index;
   }
   while ((epochs_ == 0 || next_epoch_ < epochs_) &&
-         queue.pending() < kPartsOfThread * queue.threads()) {
+         queue_.pending() < kPartsOfThread * queue_.threads()) {
     const int64_t count = order_.count(next_epoch_);  // nearly that of the epochs before it
     if ((next_epoch_ - epoch) * count + next_index_ - index >= kMostPieces) return;
     if (next_index_ == count) {
@@ -34,12 +33,6 @@ void ReadAhead::advance(int64_t epoch, int64_t index) {
     const FilePiece piece = order_.at(next_epoch_, next_index_++);
     decoder_.prefetch(piece.file, piece.range);
   }
-}
-
-bool has_remote_inputs(const std::string& inputs) {
-  for (const std::string& item : split(inputs, ','))
-    if (is_object_uri(trim(item))) return true;
-  return false;
 }
 
 }  // namespace emblem

@@ -8,11 +8,14 @@
 
 namespace emblem {
 
+class DownloadQueue;
+
 // Used by one thread at a time.
 class ReadAhead {
  public:
-  // `decoder` outlives this; `epochs` 0: without end.
-  ReadAhead(const Decoder& decoder, const PieceOrder& order, int64_t epochs);
+  // `decoder` and `queue`, which fetches its files, outlive this; `epochs` 0: without end.
+  ReadAhead(const Decoder& decoder, const DownloadQueue& queue, const PieceOrder& order,
+            int64_t epochs);
 
   // A piece is about to be decoded: asks for those that follow it, as many as keep the download
   // threads busy.
@@ -20,12 +23,10 @@ class ReadAhead {
 
  private:
   const Decoder& decoder_;
+  const DownloadQueue& queue_;
   PieceOrder order_;                         // an own one: it remembers the order of one epoch
   int64_t epochs_;                           // 0: without end
   int64_t next_epoch_ = 0, next_index_ = 0;  // of the piece that was not asked for yet
 };
-
-// Whether a list of inputs names remote files.
-bool has_remote_inputs(const std::string& inputs);
 
 }  // namespace emblem

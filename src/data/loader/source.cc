@@ -25,6 +25,8 @@ std::string changes_text(const FeatureCounts& counts) {
       " sequences had another length than the first feature of their group and were cut or padded");
   add(counts.ids_in_row_0,
       " ids were outside of their tables and were read as row 0 (data_config.out_of_range_ids)");
+  add(counts.infinite_numbers, " infinite numbers were read as missing values");
+  add(counts.missing_labels, " labels were missing: their rows do not count for these labels");
   return text;
 }
 

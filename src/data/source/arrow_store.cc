@@ -25,6 +25,7 @@
 
 #include "core/file.h"
 #include "core/text.h"
+#include "data/source/md5.h"
 
 namespace emblem {
 namespace {
@@ -158,9 +159,7 @@ double stall_seconds() {
 std::shared_ptr<afs::FileSystem> connect_s3(const ObjectUri& uri, const StoreOptions& options) {
   start_s3(uri);
   afs::S3Options s3 = is_anonymous() ? afs::S3Options::Anonymous() : afs::S3Options::Defaults();
-  std::string endpoint = options.endpoint;
-  for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"})
-    if (endpoint.empty()) endpoint = variable(name);
+  const std::string endpoint = endpoint_of(uri, options);
   if (!endpoint.empty()) std::tie(s3.scheme, s3.endpoint_override) = split_endpoint(endpoint);
   s3.region = variable("AWS_REGION");
   if (s3.region.empty()) s3.region = variable("AWS_DEFAULT_REGION");
@@ -232,6 +231,13 @@ class ArrowReader final : public ObjectReader {
   }
   // GCS's reader names the generation of the object with every request.
   bool reads_one_version() const override { return uri_.kind == StoreKind::kGcs; }
+  // GCS's reader has it from its first request; objects that were composed have none.
+  std::string md5() const override {
+    if (uri_.kind != StoreKind::kGcs) return "";
+    const auto metadata = file_->ReadMetadata();
+    if (!metadata.ok() || *metadata == nullptr) return "";
+    return md5_of_base64((*metadata)->Get("md5Hash").ValueOr(""));
+  }
 
  private:
   ObjectUri uri_;
@@ -355,6 +361,7 @@ class ArrowStore final : public ObjectStore {
     const auto metadata = value_of((*opened)->ReadMetadata(), "read", uri);
     if (metadata == nullptr) return info;
     info.etag = metadata->Get("ETag").ValueOr("");
+    info.md5 = md5_of_etag(info.etag);
     info.modified = parse_time(metadata->Get("Last-Modified").ValueOr(""));
     return info;
   }

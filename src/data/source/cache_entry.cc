@@ -29,6 +29,7 @@ CacheEntry entry_of(const json& content) {
   content.at("bytes").get_to(entry.object.bytes);
   content.at("modified").get_to(entry.object.modified);
   content.at("etag").get_to(entry.object.etag);
+  entry.object.store = content.value("store", "");
   content.at("part_bytes").get_to(entry.part_bytes);
   content.at("fetched").get_to(entry.fetched);
   content.at("boot").get_to(entry.boot);
@@ -69,6 +70,7 @@ std::string cache_entry_text(const CacheEntry& entry) {
                {"boot", entry.boot},
                {"data_changed", entry.data_changed},
                {"checksums", checksums}};
+  if (!entry.object.store.empty()) content["store"] = entry.object.store;
   content["seal"] = seal_of(content);
   return content.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -91,7 +93,8 @@ std::string cache_name(const ObjectInfo& info) {
   // Listings of S3 have no etag: an object has the same name however it was found.
   const std::string version =
       cat(info.bytes, " ", info.modified, " ", info.modified == 0 ? info.etag : "");
-  return hex(checksum_of(info.uri.data(), info.uri.size())) + "-" +
+  const std::string place = info.store.empty() ? info.uri : info.store + " " + info.uri;
+  return hex(checksum_of(place.data(), place.size())) + "-" +
          hex(checksum_of(version.data(), version.size()));
 }
 

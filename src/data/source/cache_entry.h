@@ -29,8 +29,8 @@ std::optional<CacheEntry> parse_cache_entry(const std::string& text);
 
 int64_t parts_of(int64_t bytes, int64_t part_bytes);
 
-// The name in the cache of what `info` describes: of its address, size and time; of its etag where
-// the time is not known.
+// The name in the cache of what `info` describes: of its endpoint, address, size and time; of its
+// etag where the time is not known.
 std::string cache_name(const ObjectInfo& info);
 
 // Of this start of the machine.

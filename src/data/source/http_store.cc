@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "core/text.h"
+#include "data/source/md5.h"
 
 namespace emblem {
 namespace {
@@ -22,7 +23,8 @@ struct Transfer {
   int64_t wanted = 0;
   char* into = nullptr;
   int64_t got = 0;
-  std::string etag;
+  std::string etag, md5;
+  bool is_s3 = false, is_opaque = false;  // its ETags are MD5s; not of this object
   long status = 0;
   curl_off_t length = -1;
   curl_off_t modified = 0;
@@ -42,19 +44,35 @@ size_t take_body(char* data, size_t, size_t bytes, void* context) {
   return is_complete ? 0 : bytes;  // 0: the rest is not needed
 }
 
+// Of a header line that begins with `name`, in any case.
+std::optional<std::string> value_of(std::string_view line, std::string_view name) {
+  const bool fits = line.size() > name.size() &&
+                    std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
+                      return a == std::tolower(static_cast<unsigned char>(b));
+                    });
+  if (!fits) return std::nullopt;
+  return std::string(trim(line.substr(name.size())));
+}
+
 size_t take_header(char* data, size_t, size_t bytes, void* context) {
   auto& transfer = *static_cast<Transfer*>(context);
   const std::string_view line(data, bytes);
   if (line.starts_with("HTTP/")) {  // of the last answer, after redirects
     transfer.etag.clear();
+    transfer.md5.clear();
+    transfer.is_s3 = transfer.is_opaque = false;
     transfer.got = 0;
   }
-  constexpr std::string_view kName = "etag:";
-  const bool is_etag = line.size() > kName.size() &&
-                       std::equal(kName.begin(), kName.end(), line.begin(), [](char a, char b) {
-                         return a == std::tolower(static_cast<unsigned char>(b));
-                       });
-  if (is_etag) transfer.etag = std::string(trim(line.substr(kName.size())));
+  if (const auto etag = value_of(line, "etag:")) transfer.etag = *etag;
+  if (const auto md5 = value_of(line, "content-md5:")) transfer.md5 = md5_of_base64(*md5);
+  if (const auto hash = value_of(line, "x-goog-hash:"); hash && hash->starts_with("md5="))
+    transfer.md5 = md5_of_base64(hash->substr(4));
+  if (const auto server = value_of(line, "server:")) transfer.is_s3 = *server == "AmazonS3";
+  // "AES256" leaves the ETag an MD5, "aws:kms" does not.
+  if (const auto keys = value_of(line, "x-amz-server-side-encryption:"))
+    transfer.is_opaque |= *keys != "AES256";
+  transfer.is_opaque |=
+      value_of(line, "x-amz-server-side-encryption-customer-algorithm:").has_value();
   return bytes;
 }
 
@@ -99,8 +117,11 @@ class HttpStore final : public ObjectStore {
       throw Error(ErrorCode::kUnsupported,
                   cat("cannot read ", uri.shown(),
                       ": the server does not say how long it is; download it first"));
-    return ObjectInfo{uri.text(), transfer.length, std::max<int64_t>(transfer.modified, 0),
-                      transfer.etag};
+    ObjectInfo info{uri.text(), transfer.length, std::max<int64_t>(transfer.modified, 0),
+                    transfer.etag, transfer.md5};
+    if (info.md5.empty() && transfer.is_s3 && !transfer.is_opaque)
+      info.md5 = md5_of_etag(transfer.etag);
+    return info;
   }
 
   ObjectListing list(const ObjectUri& uri, ListDepth) override {

@@ -93,7 +93,8 @@ std::string cache_folder(const std::string& folder) {
 ObjectCache::ObjectCache(std::string folder, int64_t most_bytes)
     : folder_(std::move(folder)), most_bytes_(most_bytes) {
   try {
-    for (const char* name : {"objects", "partial", "locks", "models"}) make_folders(folder_ + "/" + name);
+    for (const char* name : {"objects", "partial", "locks", "models"})
+      make_folders(folder_ + "/" + name);
   } catch (const Error& error) {
     throw Error(ErrorCode::kUnavailable, cat(error.what(),
                                              "; choose another cache folder with --cache-dir, "
@@ -160,8 +161,8 @@ std::optional<CachedObject> ObjectCache::find(const ObjectInfo& info) {
   if (data.get() < 0 || ::flock(data.get(), LOCK_SH | LOCK_NB) != 0 ||
       ::fstat(data.get(), &status) != 0)
     return std::nullopt;  // being evicted
-  const bool fits = entry->object.uri == info.uri && entry->object.bytes == info.bytes &&
-                    status.st_size == info.bytes;
+  const bool fits = entry->object.uri == info.uri && entry->object.store == info.store &&
+                    entry->object.bytes == info.bytes && status.st_size == info.bytes;
   const bool known = entry->boot == boot_id() && entry->data_changed == nanoseconds(status.st_ctim);
   if (!fits || (!known && !is_intact(data.get(), *entry))) {
     log_warn(cat("the cache folder ", folder_, " held a damaged copy of ", info.uri,

@@ -1,4 +1,4 @@
-// Fetching: where an object goes to, its parts, and whether it is still the one that was opened.
+// Fetching: where an object goes to, and its parts.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,18 +29,6 @@ void warn_once(const std::string& kind, const std::string& line) {
   const std::lock_guard lock(mutex);
   if (warned.insert(kind).second) log_warn(line);
 }
-
-bool differs(const ObjectInfo& a, const ObjectInfo& b) {
-  const bool times = a.modified != 0 && b.modified != 0 && a.modified != b.modified;
-  const bool etags = !a.etag.empty() && !b.etag.empty() && a.etag != b.etag;
-  return a.bytes != b.bytes || times || etags;
-}
-
-// The object is not what it was when it was opened: no other try helps.
-class ObjectChanged : public Error {
- public:
-  using Error::Error;
-};
 
 }  // namespace
 
@@ -144,6 +132,17 @@ void ObjectFile::begin_download() {
   } catch (const Error& error) {
     return use_memory(error.what());
   }
+  // Of a process that was killed before it could compare the whole.
+  bool is_complete = partial->parts() > 1;
+  for (int64_t part = 0; part < partial->parts(); ++part)
+    is_complete = is_complete && partial->was_done(part);
+  if (is_complete) {
+    check_version();
+    if (!damage_of(*partial).empty()) {
+      partial->discard();
+      partial = shared_.cache->begin(info_, shared_.part_bytes);
+    }
+  }
   bool is_whole = false;
   {
     const std::lock_guard lock(mutex_);
@@ -217,8 +216,7 @@ void ObjectFile::fetch(int64_t part) {
       part_bytes = part_bytes_;
       content = std::make_shared<std::vector<char>>(static_cast<size_t>(bytes_of_part(part)));
     }
-    download(part * part_bytes, static_cast<int64_t>(content->size()), content->data());
-    if (!reads_one_version_) check_version();
+    download_checked(part * part_bytes, *content);
     keep_part(part, part_bytes, content);
   } catch (...) {
     fail_part(part, std::current_exception());
@@ -231,6 +229,10 @@ std::shared_ptr<ObjectReader> ObjectFile::reader() {
   if (reader_ != nullptr) return reader_;
   std::shared_ptr<ObjectReader> opened = store_.open(uri_, info_);
   reads_one_version_ = opened->reads_one_version();
+  if (const std::string known = opened->md5(); !known.empty()) {
+    const std::lock_guard lock(mutex_);
+    md5_ = known;
+  }
   if (reads_one_version_) {  // of which it may not be the one that was listed
     shared_.counters->requests += 2;
     require_unchanged(store_.find(uri_));
@@ -273,28 +275,6 @@ void ObjectFile::download(int64_t offset, int64_t count, char* into) {
   }
 }
 
-void ObjectFile::check_version() {
-  std::optional<ObjectInfo> now;
-  with_retries(*shared_.counters, [&] { now = store_.find(uri_); });
-  require_unchanged(now);
-}
-
-void ObjectFile::require_unchanged(const std::optional<ObjectInfo>& now) {
-  if (!now)
-    throw ObjectChanged(
-        ErrorCode::kNotFound,
-        cat(uri_.shown(), " no longer exists; it was there when the data set was opened"));
-  const std::lock_guard lock(mutex_);
-  if (differs(info_, *now) || (!etag_.empty() && !now->etag.empty() && etag_ != now->etag))
-    throw ObjectChanged(
-        ErrorCode::kCorruption,
-        cat(uri_.shown(), " has changed since the data set was opened: it has ", now->bytes,
-            " bytes and the etag ", now->etag.empty() ? "none" : now->etag, ", it had ",
-            info_.bytes, etag_.empty() ? "" : cat(" and ", etag_),
-            "; start again to read what it is now"));
-  if (etag_.empty()) etag_ = now->etag;
-}
-
 void ObjectFile::keep_part(int64_t part, int64_t part_bytes, const Buffer& content) {
   bool is_last = false;
   Mode mode = Mode::kUnknown;
@@ -304,7 +284,7 @@ void ObjectFile::keep_part(int64_t part, int64_t part_bytes, const Buffer& conte
     mode = mode_;
     if (mode == Mode::kMemory)
       memory_[part] = content;
-    else if (!write_part(part, content, lock))
+    else if (!write_part(part, content, lock) || !may_complete(lock))
       return;
     states_[static_cast<size_t>(part)] = PartState::kHere;
     is_last = --missing_ == 0 && mode == Mode::kDisk;

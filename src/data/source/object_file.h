@@ -2,7 +2,8 @@
 // threads.
 //
 // Parts are fetched into the cache folder as they are needed or asked for ahead; once all are there
-// the object is read like a local file. An object that does not fit into the cache, or a cache on a
+// the object is read like a local file, after it was compared with what the store says of its
+// content. An object that does not fit into the cache, or a cache on a
 // full disk, is read through memory. What is read is always of one version of the object: that of
 // the moment when it was opened.
 #pragma once
@@ -20,14 +21,22 @@
 #include <string>
 #include <vector>
 
+#include "data/source/content_check.h"
 #include "data/source/download_queue.h"
 #include "data/source/object_cache.h"
 #include "data/source/object_store.h"
 #include "data/source/retry.h"
+#include "emblem/error.h"
 
 namespace emblem {
 
-// What the files of a process share; outlives them.
+// An object is not what it was when it was opened, or what the store says: no other try helps.
+class ObjectChanged : public Error {
+ public:
+  using Error::Error;
+};
+
+// What the files of a storage share; outlives them.
 struct RemoteCounters : RequestCounters {
   std::atomic<int64_t> downloaded_bytes{0};
   std::atomic<int64_t> opened_objects{0}, opened_bytes{0};  // that were read at all
@@ -60,6 +69,7 @@ struct RemoteParts {
   DownloadQueue* queue = nullptr;
   RemoteCounters* counters = nullptr;
   MemoryParts* memory = nullptr;
+  ContentCheck* check = nullptr;  // of the object's bucket
   int64_t part_bytes = int64_t{8} << 20;
 };
 
@@ -111,10 +121,13 @@ class ObjectFile : public std::enable_shared_from_this<ObjectFile> {
   std::shared_ptr<ObjectReader> reader();
   void drop_reader(const std::shared_ptr<ObjectReader>& failed);
   void download(int64_t offset, int64_t count, char* into);
+  void download_checked(int64_t offset, std::vector<char>& content);
+  std::string damage_of(const PartialObject& partial);
   void check_version();
   void require_unchanged(const std::optional<ObjectInfo>& now);
   void keep_part(int64_t part, int64_t part_bytes, const Buffer& content);
   bool write_part(int64_t part, const Buffer& content, std::unique_lock<std::mutex>& lock);
+  bool may_complete(std::unique_lock<std::mutex>& lock);
   void finish();
   void fail_part(int64_t part, const std::exception_ptr& error);
 
@@ -145,6 +158,7 @@ class ObjectFile : public std::enable_shared_from_this<ObjectFile> {
   std::map<int64_t, Buffer> memory_;
   Buffer start_, end_;  // the first and the last bytes, read before anything else
   std::string etag_;    // "": not known yet
+  std::string md5_;     // of the content, as the store says it; "": not known
 };
 
 }  // namespace emblem

@@ -23,7 +23,9 @@ struct ObjectInfo {
   int64_t bytes = 0;
   int64_t modified = 0;  // seconds since 1970; 0: not known
   std::string
-      etag;  // or what else names the version; "": not known (listings of S3 do not have it)
+      etag;         // or what else names the version; "": not known (listings of S3 do not have it)
+  std::string md5;  // of the content, 32 hexadecimal digits; "": not known
+  std::string store;  // the endpoint that has it (endpoint_of); set by RemoteStorage
 };
 
 // The content of an object; read_at may run concurrently.
@@ -34,6 +36,8 @@ class ObjectReader {
   virtual int64_t read_at(int64_t offset, int64_t count, void* into) = 0;
   // Whether all reads are of the version that was there at open, or fail.
   virtual bool reads_one_version() const { return false; }
+  // Of the content of that version; "": not known.
+  virtual std::string md5() const { return ""; }
 };
 
 enum class ListDepth { kDirect, kAll };
@@ -69,6 +73,10 @@ struct StoreOptions {
   int connections = 16;  // that may be open at the same time
 };
 
+// The endpoint that a store is reached by: of `options`, or of the environment. "": the one that
+// its scheme stands for. The same address is another object at another endpoint.
+std::string endpoint_of(const ObjectUri& uri, const StoreOptions& options);
+
 using StoreFactory =
     std::function<std::unique_ptr<ObjectStore>(const ObjectUri&, const StoreOptions&)>;
 
@@ -79,8 +87,9 @@ std::unique_ptr<ObjectStore> make_store(const ObjectUri& uri, const StoreOptions
 std::unique_ptr<ObjectStore> make_arrow_store(const ObjectUri& uri, const StoreOptions& options);
 std::unique_ptr<ObjectStore> make_http_store(const ObjectUri& uri, const StoreOptions& options);
 
-// The libraries of stores end here; no store may exist any more. S3's would crash at the exit of
-// the process otherwise.
+// The libraries of stores end here; no store may exist any more. Called by main() before it
+// returns: S3's crashes where it is ended later (a handler of atexit) or not at all. Called again
+// and without use it does nothing.
 void finalize_stores();
 
 }  // namespace emblem

@@ -5,7 +5,7 @@
 
 namespace emblem {
 
-// What all reads of remote objects did since the start.
+// What all reads of remote objects through one storage did since its start.
 struct RemoteStatistics {
   int64_t requests = 0, retries = 0;
   int64_t downloaded_bytes = 0;
@@ -17,8 +17,5 @@ struct RemoteStatistics {
 
   RemoteStatistics operator-(const RemoteStatistics& before) const;
 };
-
-// What the process has read so far; zeros where nothing remote was used.
-RemoteStatistics remote_statistics();
 
 }  // namespace emblem

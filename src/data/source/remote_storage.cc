@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "data/source/data_set_manifest.h"
+#include "data/source/md5.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -65,14 +66,25 @@ RemoteStorage::~RemoteStorage() {
   queue_.stop();
 }
 
-ObjectStore& RemoteStorage::store_of(const ObjectUri& uri) {
-  const std::lock_guard lock(mutex_);
-  auto& store = stores_[uri.scheme + "://" + uri.authority];
-  if (store == nullptr) {
-    const StoreOptions options{options_.endpoint, options_.download_threads};
-    with_retries(counters_, [&] { store = factory_(uri, options); });
+RemoteStorage::Connection& RemoteStorage::connection_of(const ObjectUri& uri) {
+  Connection* connection = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    auto& slot = stores_[uri.scheme + "://" + uri.authority];
+    if (slot == nullptr)
+      slot = std::make_unique<Connection>(uri, endpoint_of(uri, store_options()));
+    connection = slot.get();
   }
-  return *store;
+  const std::lock_guard connecting(connection->mutex);
+  if (connection->store == nullptr)
+    with_retries(counters_, [&] { connection->store = factory_(uri, store_options()); });
+  return *connection;
+}
+
+std::string RemoteStorage::identity_of(const std::string& text) const {
+  const ObjectUri uri = parse_object_uri(text);
+  const std::string endpoint = endpoint_of(uri, store_options());
+  return endpoint.empty() ? uri.text() : endpoint + " " + uri.text();
 }
 
 ObjectCache& RemoteStorage::cache() {
@@ -84,18 +96,20 @@ ObjectCache& RemoteStorage::cache() {
 
 std::optional<ObjectInfo> RemoteStorage::find(const std::string& text) {
   const ObjectUri uri = parse_object_uri(text);
-  ObjectStore& store = store_of(uri);
+  Connection& connection = connection_of(uri);
   std::optional<ObjectInfo> info;
-  with_retries(counters_, [&] { info = store.find(uri); });
+  with_retries(counters_, [&] { info = connection.store->find(uri); });
+  if (info) info->store = connection.endpoint;
   return info;
 }
 
 ObjectListing RemoteStorage::list(const std::string& prefix, ListDepth depth) {
   ObjectUri uri = parse_object_uri(prefix);
   uri.key = folder_of(uri.key);
-  ObjectStore& store = store_of(uri);
+  Connection& connection = connection_of(uri);
   ObjectListing listing;
-  with_retries(counters_, [&] { listing = store.list(uri, depth); });
+  with_retries(counters_, [&] { listing = connection.store->list(uri, depth); });
+  for (ObjectInfo& info : listing.objects) info.store = connection.endpoint;
   return listing;
 }
 
@@ -189,12 +203,13 @@ std::shared_ptr<ObjectFile> RemoteStorage::open(const std::string& text) {
   }
   if (info->bytes == 0)
     throw Error(ErrorCode::kCorruption, cat(uri.shown(), " is empty; expected a file with rows"));
-  ObjectStore& store = store_of(uri);
-  const RemoteParts shared{&cache(), &queue_, &counters_, &memory_, options_.part_bytes};
+  Connection& connection = connection_of(uri);
+  const RemoteParts shared{&cache(), &queue_,           &counters_,
+                           &memory_, &connection.check, options_.part_bytes};
   const std::lock_guard lock(mutex_);
   std::weak_ptr<ObjectFile>& slot = files_[cache_name(*info)];
   std::shared_ptr<ObjectFile> file = slot.lock();
-  if (file == nullptr) slot = file = std::make_shared<ObjectFile>(*info, store, shared);
+  if (file == nullptr) slot = file = std::make_shared<ObjectFile>(*info, *connection.store, shared);
   return file;
 }
 
@@ -218,7 +233,28 @@ std::string RemoteStorage::read_text(const std::string& text) {
   if (!info)
     throw Error(ErrorCode::kNotFound,
                 cat("cannot read ", shown_uri(text), ": there is no such object"));
-  return read_range(*info, 0, info->bytes);
+  const ObjectUri uri = parse_object_uri(text);
+  ContentCheck& check = connection_of(uri).check;
+  std::string content, problem;
+  for (int attempt = 0; attempt < kDamagedAttempts; ++attempt) {
+    content = read_range(*info, 0, info->bytes);
+    Md5 sum;
+    sum.add(content.data(), content.size());
+    problem = check.problem(uri, info->md5, sum.hex());
+    if (problem.empty()) return content;
+  }
+  throw Error(ErrorCode::kUnavailable, problem);
+}
+
+void RemoteStorage::check_copy(const ObjectInfo& object, const std::string& path) {
+  const ObjectUri uri = parse_object_uri(object.uri);
+  ContentCheck& check = connection_of(uri).check;
+  if (object.md5.empty() || !check.is_on()) return;
+  const MappedFile file(path);
+  Md5 sum;
+  sum.add(file.bytes().data(), file.bytes().size());
+  const std::string problem = check.problem(uri, object.md5, sum.hex());
+  if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
 }
 
 void RemoteStorage::write_text(const std::string& text, std::string_view content) {
@@ -262,76 +298,33 @@ RemoteStatistics RemoteStorage::statistics() {
   return statistics;
 }
 
-// ---- of the process ----
+// ---- of configurations ----
 
-namespace {
-
-struct Process {
-  std::mutex mutex;
-  RemoteOptions options;
-  std::unique_ptr<RemoteStorage> storage;
-};
-
-// Never destroyed: what it holds ends with end_remote_storage.
-Process& process() {
-  static Process& only = *new Process;
-  return only;
+Storage open_storage(const config::DataConfig& data) {
+  return std::make_shared<RemoteStorage>(remote_options(data));
 }
 
-}  // namespace
-
-RemoteStorage& remote_storage() {
-  Process& all = process();
-  const std::lock_guard lock(all.mutex);
-  if (all.storage == nullptr) all.storage = std::make_unique<RemoteStorage>(all.options);
-  return *all.storage;
+RemoteStorage& storage_for(const Storage& storage, const std::string& uri) {
+  if (storage == nullptr)
+    throw Error(ErrorCode::kInternal,
+                cat(shown_uri(uri), " is in a remote store, and no settings of stores were given"));
+  return *storage;
 }
 
-void configure_remote(const RemoteOptions& options) {
-  Process& all = process();
-  const std::lock_guard lock(all.mutex);
-  if (all.options == options) return;
-  if (all.storage == nullptr) {
-    all.options = options;
-  } else if (options != RemoteOptions{}) {
-    log_debug(
-        "remote data is in use already; other settings of its cache and endpoint are ignored");
-  }
+bool has_remote_inputs(const std::string& inputs) {
+  for (const std::string& item : split(inputs, ','))
+    if (is_object_uri(trim(item))) return true;
+  return false;
 }
 
-void restart_remote(const RemoteOptions& options) {
-  Process& all = process();
-  const std::lock_guard lock(all.mutex);
-  all.storage.reset();
-  all.options = options;
-}
-
-bool uses_remote_storage() {
-  Process& all = process();
-  const std::lock_guard lock(all.mutex);
-  return all.storage != nullptr;
-}
-
-RemoteStatistics remote_statistics() {
-  return uses_remote_storage() ? remote_storage().statistics() : RemoteStatistics{};
-}
-
-void end_remote_storage() {
-  Process& all = process();
-  {
-    const std::lock_guard lock(all.mutex);
-    all.storage.reset();
-  }
-  finalize_stores();
-}
-
-std::vector<std::string> expand_inputs(std::string_view list) {
+std::vector<std::string> expand_inputs(std::string_view list, const Storage& storage) {
   std::vector<std::string> files;
   for (const std::string& piece : split(list, ',')) {
     const std::string item(trim(piece));
     if (item.empty()) continue;
     if (is_object_uri(item)) {
-      for (const ObjectInfo& info : remote_storage().expand(item)) files.push_back(info.uri);
+      for (const ObjectInfo& info : storage_for(storage, item).expand(item))
+        files.push_back(info.uri);
     } else {
       for (std::string& file : expand_paths(item)) files.push_back(std::move(file));
     }

@@ -1,8 +1,8 @@
-// data/source/remote_storage.h - all remote stores as a process sees them: addresses become lists
-// of objects, objects become files that are kept in the cache folder.
+// data/source/remote_storage.h - remote stores with the settings of one configuration: addresses
+// become lists of objects, objects become files that are kept in the cache folder.
 //
-// There is one for a process, made at its first use: the client libraries are global as well, and
-// all loaders share the cache and the download threads.
+// A process has one for each configuration that it reads (data/source/storage.h), with an endpoint,
+// a cache folder and connections of its own; two of them may use the same cache folder.
 #pragma once
 
 #include <map>
@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "config/data.pb.h"
+#include "data/source/content_check.h"
 #include "data/source/object_file.h"
 #include "data/source/remote_statistics.h"
+#include "data/source/storage.h"
 
 namespace emblem {
 
@@ -30,13 +32,17 @@ struct RemoteOptions {
 
 RemoteOptions remote_options(const config::DataConfig& data);
 
-// Thread-safe. Files must not outlive it.
+// Thread-safe. Files must not outlive it. Requests are sent without a lock that others wait for,
+// apart from those who need the same connection.
 class RemoteStorage {
  public:
   explicit RemoteStorage(RemoteOptions options, StoreFactory factory = make_store);
   ~RemoteStorage();
 
   const RemoteOptions& options() const { return options_; }
+
+  // What tells an address apart from the same one at another endpoint.
+  std::string identity_of(const std::string& uri) const;
 
   // The objects that `uri` stands for, sorted: an object, all below a prefix ("s3://bucket/dir/";
   // hidden names are skipped), or those that fit a pattern ("s3://bucket/day=*/part-*.csv"). Throws
@@ -54,7 +60,10 @@ class RemoteStorage {
 
   // A part of an object, past the cache.
   std::string read_range(const ObjectInfo& object, int64_t offset, int64_t bytes);
+  // All of it, compared with what the store says of its content.
   std::string read_text(const std::string& uri);
+  // Throws kUnavailable when the file, a copy of `object` as find() described it, is damaged.
+  void check_copy(const ObjectInfo& object, const std::string& file);
   void write_text(const std::string& uri, std::string_view text);
   void upload(const std::string& file, const std::string& uri);
   void remove(const std::string& uri);
@@ -65,7 +74,18 @@ class RemoteStorage {
   RemoteStatistics statistics();
 
  private:
-  ObjectStore& store_of(const ObjectUri& uri);
+  struct Connection {
+    Connection(const ObjectUri& uri, std::string place)
+        : endpoint(std::move(place)), check(uri, endpoint) {}
+    const std::string endpoint;
+    ContentCheck check;
+    std::mutex mutex;  // held while the store is reached for the first time
+    std::unique_ptr<ObjectStore> store;
+  };
+
+  Connection& connection_of(const ObjectUri& uri);  // connected
+  ObjectStore& store_of(const ObjectUri& uri) { return *connection_of(uri).store; }
+  StoreOptions store_options() const { return {options_.endpoint, options_.download_threads}; }
   std::vector<ObjectInfo> match(const ObjectUri& pattern);
   void check_whole(const ObjectListing& listing);
 
@@ -75,27 +95,14 @@ class RemoteStorage {
   MemoryParts memory_;
   std::mutex mutex_;  // guards what follows up to the files
   std::unique_ptr<ObjectCache> cache_;
-  std::map<std::string, std::unique_ptr<ObjectStore>> stores_;  // by scheme and bucket
-  std::map<std::string, ObjectInfo> known_;                 // by address: what expand() has seen
-  std::map<std::string, std::weak_ptr<ObjectFile>> files_;  // by address and version
+  std::map<std::string, std::unique_ptr<Connection>> stores_;  // by scheme and bucket
+  std::map<std::string, ObjectInfo> known_;                    // by address: what expand() has seen
+  std::map<std::string, std::weak_ptr<ObjectFile>> files_;     // by address and version
   DownloadQueue queue_;
 };
 
-// That of the process; made with the options of the last configure_remote.
-RemoteStorage& remote_storage();
-// Options for it; ignored when it is in use already.
-void configure_remote(const RemoteOptions& options);
-bool uses_remote_storage();
-// Begins again with other options; for benchmarks. No file may be open.
-void restart_remote(const RemoteOptions& options);
-
-// Ends it; nothing may be read any more. Called by main() before it returns: the client libraries
-// crash where they are ended later (a handler of atexit) or not at all. Called again and without
-// use it does nothing.
-void end_remote_storage();
-
 // As core/file.h's expand_paths, for a list that may hold addresses of remote objects, too.
-std::vector<std::string> expand_inputs(std::string_view list);
+std::vector<std::string> expand_inputs(std::string_view list, const Storage& storage);
 // As core/file.h's absolute_paths; addresses stay as they are.
 std::string absolute_inputs(std::string_view list);
 

@@ -30,7 +30,8 @@ void PipelineBlocks::add_column(const PlanColumn& column) {
   if (is_ids && plan_.domains[column.domain].form == PlanDomain::Form::kInteger)
     request.type = ColumnType::kInt64;
   if (column.form == Form::kNumbers)
-    request.type = column.are_counts ? ColumnType::kInt64 : ColumnType::kFloat;
+    request.type =
+        column.are_counts || column.are_dates ? ColumnType::kInt64 : ColumnType::kFloat;
   // Maps, masks and phrases are text with a grammar of their own.
   const bool has_lists = is_ids || column.form == Form::kNumbers;
   if (has_lists && column.sequence >= 0) {

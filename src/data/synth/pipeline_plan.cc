@@ -196,6 +196,9 @@ class PlanBuilder {
     column.are_counts = settings.normalizer.find("log") != std::string::npos;
     column.boundaries = settings.boundaries;
     if (!column.boundaries.empty()) column.are_counts = false;
+    column.are_dates = settings.date_part != config::NO_DATE;
+    // A point would part groups of digits.
+    if (settings.number_format == config::POINT_GROUPS) column.are_counts = true;
   }
 
   // A column of ids that only computed features read; its index.

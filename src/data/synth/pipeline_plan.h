@@ -47,6 +47,7 @@ struct PlanColumn {
   // kNumbers: counts, which normalizers take logarithms of; numbers between these boundaries, each
   // interval being as likely; or numbers in [low, high).
   bool are_counts = false;
+  bool are_dates = false;  // kNumbers: seconds since 1970
   std::vector<float> boundaries;
   double low = -2, high = 2;
   // The column of the same ids that a history is compared with; -1: none.

@@ -107,6 +107,8 @@ class FieldWriter {
   }
 
   static void append_scaled(const PlanColumn& column, double deviation, std::string& field) {
+    if (column.are_dates)  // within two years around 2024
+      return append_integer(static_cast<int64_t>(1.71e9 + 1.5e7 * deviation), field);
     if (column.are_counts)
       return append_integer(static_cast<int64_t>(std::exp(1.5 + 1.2 * deviation)), field);
     if (!column.boundaries.empty())

@@ -316,8 +316,12 @@ void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t 
   batch.capacity = static_cast<uint32_t>(rows);
   const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMaxWarps));
   const size_t shared = static_cast<size_t>(features()) * kTileRows * sizeof(void*);
-  for (auto* kernel : {find_addresses_kernel, find_few_addresses_kernel})
-    allow_shared_memory(kernel);
+  for (auto* kernel : {find_addresses_kernel, find_few_addresses_kernel}) {
+    const size_t room = allow_shared_memory(kernel);
+    EMBLEM_REQUIRE(shared <= room, "a lookup of ", features(), " features needs ", shared,
+                   " bytes of shared memory, but a block of this GPU has ", room,
+                   "; use fewer features, or --device cpu");
+  }
   const dim3 threads(kTileRows, warps);
   static_assert(kRowsOfOneKernel <= kTileRows);
   if (rows <= kRowsOfOneKernel) {

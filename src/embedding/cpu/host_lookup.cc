@@ -132,13 +132,17 @@ void HostLookup::insert_rows(const Context& context, FoundKeys& found) {
          {found.rows[f].data(), count},
          {found.keys[f].counts.data, static_cast<size_t>(found.keys[f].counts.size())}});
   }
-  // Within a table new keys are inserted in order; tables are independent.
-  parallel_for(context, static_cast<int64_t>(tables_.size()), 1, [&](int64_t t, int64_t) {
-    if (!runs_[t].empty()) tables_[t]->insert_missing(runs_[t]);
-  });
+  for (HostTable* table : tables_) table->forget_new_rows();
   insert_chunks_.clear();
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    insert_chunks_.add(runs_[t].empty() ? 0 : tables_[t]->new_rows());
+  try {
+    // Within a table new keys are inserted in order; tables are independent.
+    parallel_for(context, static_cast<int64_t>(tables_.size()), 1, [&](int64_t t, int64_t) {
+      if (!runs_[t].empty()) tables_[t]->insert_missing(runs_[t]);
+    });
+    for (const HostTable* table : tables_) insert_chunks_.add(table->new_rows());
+  } catch (...) {  // the next batch finds the keys that have got a row
+    for (HostTable* table : tables_) table->initialize_new_rows(0, table->new_rows());
+    throw;
   }
   insert_chunks_.run(context, [&](int64_t, int64_t t, int64_t begin, int64_t end) {
     tables_[t]->initialize_new_rows(begin, end);

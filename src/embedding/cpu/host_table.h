@@ -63,8 +63,13 @@ class HostTable : public Table {
   }
   // Training, after find: `runs` are all keys of this batch. Gives rows to the unknown keys that
   // are admitted, evicting others if need be, and updates scores. New rows must then be
-  // initialized.
+  // initialized, also where it throws for another table. Where it throws, the unknown keys that
+  // have got a row are initialized.
   void insert_missing(std::span<const KeyRun> runs);
+  void forget_new_rows() noexcept {
+    new_rows_.clear();
+    new_keys_.clear();
+  }
   int64_t new_rows() const { return static_cast<int64_t>(new_rows_.size()); }
   void initialize_new_rows(int64_t begin, int64_t end);  // may run concurrently on disjoint ranges
   RowsRef rows() const { return rows_.ref(); }
@@ -100,6 +105,8 @@ class HostTable : public Table {
   uint32_t insert(int64_t key, int64_t score);
   void remove(int64_t key, uint32_t row);
   void collect_new_keys(std::span<const KeyRun> runs);
+  void insert_new_keys(std::span<const KeyRun> runs);
+  uint32_t row_of_imported(const RowBatch& batch, int64_t i);
   int64_t admit_new_keys();
   void make_room(int64_t wanted, std::span<const KeyRun> runs);
   int64_t size_of(size_t bin) const {

@@ -17,22 +17,33 @@ constexpr uint32_t kAdmitted = kNoRow - 1;  // placeholder for the row that a ne
 }  // namespace
 
 void HostTable::insert_missing(std::span<const KeyRun> runs) {
-  collect_new_keys(runs);
-  if (!new_keys_.empty()) {
-    make_room(admit_new_keys(), runs);
-    if (index_.growing()) index_.move_groups(kGroupsPerBatch);
-    for (size_t i = 0; i < new_keys_.size(); ++i) {
-      if (i + kAhead < new_keys_.size()) index_.prefetch(new_keys_[i + kAhead]);
-      if (new_rows_[i] == kAdmitted) new_rows_[i] = insert(new_keys_[i], new_scores_[i]);
-    }
-    for (const Missing& missing : missing_) *missing.row = new_rows_[missing.number];
+  try {
+    collect_new_keys(runs);
+    if (!new_keys_.empty()) insert_new_keys(runs);
+  } catch (...) {  // keys that have got a row keep it
+    std::replace(new_rows_.begin(), new_rows_.end(), kAdmitted, kNoRow);
+    initialize_new_rows(0, new_rows());
+    throw;
   }
+  for (const Missing& missing : missing_) *missing.row = new_rows_[missing.number];
   touch(runs);
 }
 
+void HostTable::insert_new_keys(std::span<const KeyRun> runs) {
+  make_room(admit_new_keys(), runs);
+  if (index_.growing()) index_.move_groups(kGroupsPerBatch);
+  for (size_t i = 0; i < new_keys_.size(); ++i) {
+    if (i + kAhead < new_keys_.size()) index_.prefetch(new_keys_[i + kAhead]);
+    if (new_rows_[i] == kAdmitted) new_rows_[i] = insert(new_keys_[i], new_scores_[i]);
+  }
+}
+
+// Where there is no memory for a row, nothing changes.
 uint32_t HostTable::insert(int64_t key, int64_t score) {
+  meta_.grow_to(rows_.end() + 1);
+  index_.make_room();
+  bins_.make_room(key);
   const uint32_t row = rows_.take();
-  meta_.grow_to(rows_.end());
   meta(row) = {key, score, version_};
   index_.insert(key, row);
   bins_.add(key, row);
@@ -41,7 +52,7 @@ uint32_t HostTable::insert(int64_t key, int64_t score) {
 
 void HostTable::collect_new_keys(std::span<const KeyRun> runs) {
   new_index_.forget();
-  new_keys_.clear();
+  forget_new_rows();
   new_counts_.clear();
   missing_.clear();
   for (const KeyRun& run : runs) {

@@ -88,29 +88,31 @@ void HostTable::export_rows(const Context& context, int64_t batch_rows,
   }
 }
 
+// The row of key i of the batch, which is new if the key had none.
+uint32_t HostTable::row_of_imported(const RowBatch& batch, int64_t i) {
+  const int64_t key = batch.keys[i];
+  uint32_t row = find(key);
+  if (row == kNoRow) {
+    EMBLEM_REQUIRE(settings_.capacity == 0 || bins_.has_lists() || size() < settings_.capacity,
+                   "table ", settings_.name, ": more than its capacity of ", settings_.capacity,
+                   " keys are being imported");
+    row = insert(key, 0);
+  }
+  if (!is_static()) {
+    const int64_t score = batch.scores.empty() ? 0 : batch.scores[i];
+    EMBLEM_REQUIRE(score != kUnused, "table ", settings_.name, ": ", score, " of key ", key,
+                   " is not a score");
+    meta(row).score = score;
+  }
+  note_change(row);
+  return row;
+}
+
 void HostTable::import_rows(const Context& context, const RowBatch& batch) {
   const auto count = static_cast<int64_t>(batch.keys.size());
   check_rows(batch);
   next_version();
   lookup_numbers_.resize(count);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t key = batch.keys[i];
-    uint32_t row = find(key);
-    if (row == kNoRow) {
-      EMBLEM_REQUIRE(settings_.capacity == 0 || bins_.has_lists() || size() < settings_.capacity,
-                     "table ", settings_.name, ": more than its capacity of ", settings_.capacity,
-                     " keys are being imported");
-      row = insert(key, 0);
-    }
-    if (!is_static()) {
-      const int64_t score = batch.scores.empty() ? 0 : batch.scores[i];
-      EMBLEM_REQUIRE(score != kUnused, "table ", settings_.name, ": ", score, " of key ", key,
-                     " is not a score");
-      meta(row).score = score;
-    }
-    note_change(row);
-    lookup_numbers_[i] = row;
-  }
   // Duplicate keys share a row: they are written in order.
   const auto write = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -118,6 +120,13 @@ void HostTable::import_rows(const Context& context, const RowBatch& batch) {
                 batch.states.empty() ? nullptr : batch.states.data() + i * state_floats_);
     }
   };
+  int64_t placed = 0;
+  try {
+    for (; placed < count; ++placed) lookup_numbers_[placed] = row_of_imported(batch, placed);
+  } catch (...) {  // no key has a row without values
+    write(0, placed);
+    throw;
+  }
   const bool ascending = std::adjacent_find(batch.keys.begin(), batch.keys.end(),
                                             std::greater_equal<>()) == batch.keys.end();
   if (ascending)

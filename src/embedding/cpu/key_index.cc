@@ -47,9 +47,13 @@ void KeyIndex::prefetch(int64_t key) const {
   emblem::prefetch(now_.ref.slots + first);
 }
 
+void KeyIndex::make_room() {
+  if (static_cast<uint64_t>(size()) + 1 > now_.ref.groups * kMostPerGroup) grow();
+}
+
 uint32_t KeyIndex::insert(int64_t key, uint32_t value) {
   if (const uint32_t found = find(key); found != kNone) return found;
-  if (static_cast<uint64_t>(size()) + 1 > now_.ref.groups * kMostPerGroup) grow();
+  make_room();
   if (growing()) move_groups(kGroupsMovedAtOnce);
   put(now_, key, value);
   return value;
@@ -84,8 +88,9 @@ void KeyIndex::put(Slots& slots, int64_t key, uint32_t value) {
 void KeyIndex::grow() {
   // The last growth has long been finished: it moves kGroupsMovedAtOnce groups an insertion, and
   // the new array takes kMostPerGroup insertions for every group of the old one.
+  Slots larger(now_.ref.groups * 2);
   old_ = std::move(now_);
-  now_ = Slots(old_.ref.groups * 2);
+  now_ = std::move(larger);
   next_group_ = 0;
 }
 

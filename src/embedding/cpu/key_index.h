@@ -31,8 +31,10 @@ class KeyIndex {
   uint32_t find(int64_t key) const;  // kNone when absent
   // The same for many keys, with the cache misses of many keys in flight at once.
   void find(std::span<const int64_t> keys, std::span<uint32_t> values) const;
-  // The value of the key, which is `value` if it had none.
+  // The value of the key, which is `value` if it had none. Where there is no memory for it, throws
+  // and changes nothing.
   uint32_t insert(int64_t key, uint32_t value);
+  void make_room();  // for one more key, whose insertion then needs no memory
   void assign(int64_t key, uint32_t value);
   bool erase(int64_t key);
   void clear();   // and frees the memory

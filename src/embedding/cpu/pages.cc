@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/allocation_fault.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -22,8 +23,9 @@ Pages::Pages(size_t bytes) : bytes_(bytes) {
     return;
   }
   mapped_bytes_ = bytes + kHugePage;  // room to align
-  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mapping_ = allocation_must_fail() ? MAP_FAILED
+                                    : mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
     throw Error(ErrorCode::kOutOfMemory,

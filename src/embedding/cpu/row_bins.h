@@ -32,6 +32,12 @@ class RowBins {
     return bytes;
   }
 
+  // Makes add of this key succeed.
+  void make_room(int64_t key) {
+    if (!has_lists()) return;
+    std::vector<uint32_t>& rows = rows_[of(key)];
+    if (rows.size() == rows.capacity()) rows.reserve(2 * rows.size() + 1);
+  }
   void add(int64_t key, uint32_t row) {
     if (has_lists()) rows_[of(key)].push_back(row);
   }

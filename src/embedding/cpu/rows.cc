@@ -37,6 +37,7 @@ Slabs Slabs::fixed(int64_t stride, int64_t elements) {
 
 void Slabs::grow_to(int64_t elements) {
   while (this->elements() < elements) {
+    if (pointers_.size() == pointers_.capacity()) pointers_.reserve(2 * pointers_.size() + 1);
     slabs_.emplace_back(static_cast<size_t>(stride_ * slab_elements_));
     pointers_.push_back(slabs_.back().data());
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/cuda_check.h"
+#include "core/pinned.h"
 #include "embedding/cuda/device_table_ref.cuh"
 #include "embedding/growth.h"
 #include "embedding/transfer/host_transfer.h"
@@ -59,10 +60,8 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
     rows_->grow_to(context_, rows * stride_);
   }
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
-  void* errors = nullptr;
-  cuda_check(cudaHostAlloc(&errors, sizeof(TableErrors), cudaHostAllocMapped),
-             "allocating pinned memory");
-  errors_ = static_cast<char*>(errors);
+  errors_memory_ = std::make_unique<PinnedMemory>(sizeof(TableErrors));
+  errors_ = errors_memory_->data();
   std::memset(errors_, 0, sizeof(TableErrors));
   if (is_static()) {
     marks_ = Buffer<unsigned long long>(Device::kCuda, rows);
@@ -101,7 +100,6 @@ void DeviceTable::make_cache(int64_t rows) {
 DeviceTable::~DeviceTable() {
   cudaStreamSynchronize(context_.stream);
   if (has_cache()) finish_host_transfers();
-  if (errors_ != nullptr) cudaFreeHost(errors_);
 }
 
 DeviceTableRef DeviceTable::make_ref() const {

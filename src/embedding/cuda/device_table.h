@@ -13,6 +13,7 @@
 
 namespace emblem::cuda {
 
+class PinnedMemory;
 struct DeviceTableRef;
 struct ImportedKeys;
 struct RowFilter;
@@ -121,6 +122,7 @@ class DeviceTable : public Table {
   Buffer<unsigned long long> marks_;                // of static tables
   Buffer<char> clocks_;
   Buffer<char> ref_;
+  std::unique_ptr<PinnedMemory> errors_memory_;
   char* errors_ = nullptr;  // TableErrors that kernels reach in host memory
   const Event* prefetch_done_ = nullptr;
   // Upper bounds of rows and of those of waiting keys; unknown once a pass is captured, which may

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "core/allocation_fault.h"
 #include "core/cuda_check.h"
 
 namespace emblem::cuda {
@@ -56,7 +57,7 @@ CUmemAllocationProp properties() {
 class Mapping {
  public:
   Mapping(CUdeviceptr at, size_t bytes, const CUmemAllocationProp& of) : at_(at), bytes_(bytes) {
-    if (driver().create(&handle_, bytes, &of, 0) != CUDA_SUCCESS) return;
+    if (allocation_must_fail() || driver().create(&handle_, bytes, &of, 0) != CUDA_SUCCESS) return;
     created_ = true;
     if (driver().map(at, bytes, 0, handle_, 0) != CUDA_SUCCESS) return;
     mapped_ = true;

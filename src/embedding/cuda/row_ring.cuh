@@ -116,8 +116,9 @@ __device__ void store_row(const RowsOf& table, char* row, int member, const RowS
 }
 
 // A ring of stages in shared memory. Each lane fetches what only it will use, so lanes need not
-// wait for each other.
-template <class S, class R>
+// wait for each other. With kMostStages = 1 nothing is fetched ahead, in as little memory as can
+// be.
+template <class S, class R, int kMostStages = 8>
 class Ring {
  public:
   static constexpr bool kRows = !std::is_void_v<R>;
@@ -132,7 +133,7 @@ class Ring {
   static constexpr int kRowState = 2 + kStates;  // piece
   static constexpr int kPieces = 1 + (kRows ? 1 + kStates + (kRowWise ? 1 : 0) : 0);
   static constexpr int kSlotBytes = kPieces * S::kChunks * S::kVector * 4;  // a lane
-  static constexpr int kStages = std::clamp(256 / kSlotBytes, 2, 8);
+  static constexpr int kStages = std::min(kMostStages, std::clamp(256 / kSlotBytes, 2, 8));
   static constexpr int kBytes = kStages * kSlotBytes * kRingThreads;
 
   __device__ explicit Ring(char* shared) : shared_(shared) {}

@@ -11,6 +11,9 @@ namespace {
 
 constexpr int kThreads = kUpdateThreads;
 constexpr int kMostInTile = 64;  // occurrences
+// Bytes of shared memory that are not of the ring, at most: tiles and tables.
+constexpr size_t kOtherShared =
+    kThreads / 4 * kMostInTile * sizeof(Occurrence) + kMostFeatures * sizeof(RowsOf);
 
 // One instruction from compute capability 9.0 on.
 __device__ void atomic_add(float* to, const Floats<4>& v) {
@@ -67,10 +70,10 @@ struct Tile {
 
 // One tile of occurrences per group of lanes. Gradients, and the rows of occurrences that end a
 // segment, are prefetched into shared memory several occurrences ahead.
-template <class S, class Finish>
+template <class S, int kMostStages, class Finish>
 __global__ void __launch_bounds__(kThreads)
     update_rows_kernel(const __grid_constant__ BatchRef batch, TileArguments with, Finish finish) {
-  using Rows = Ring<S, typename Finish::R>;
+  using Rows = Ring<S, typename Finish::R, kMostStages>;
   constexpr int kGroups = kThreads / S::kLanes;
   __shared__ Occurrence staged[kGroups][kMostInTile];
   extern __shared__ __align__(16) char dynamic[];
@@ -142,16 +145,21 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class S, class Finish>
+// Long rows with much optimizer state are not fetched ahead on GPUs with little shared memory.
+template <class S, int kMostStages = 8, class Finish>
 void launch(const Context& context, const BatchRef& batch, const UpdateRows& op, Finish finish) {
+  using Rows = Ring<S, typename Finish::R, kMostStages>;
+  const size_t shared = Rows::kBytes + batch.table_count * sizeof(RowsOf);
+  auto* kernel = update_rows_kernel<S, kMostStages, Finish>;
+  const size_t room = allow_shared_memory(kernel);
+  if constexpr (kMostStages > 1 && Rows::kBytes > kLeastSharedMemory - kOtherShared) {
+    if (shared > room) return launch<S, 1>(context, batch, op, finish);
+  }
   const uint32_t tile = update_tile(op.most), per_block = tile * (kThreads / S::kLanes);
   const TileArguments with{
       {op.gradients, op.gradient_type}, op.partials, op.arrivals, op.cls, tile};
-  const size_t shared = Ring<S, typename Finish::R>::kBytes + batch.table_count * sizeof(RowsOf);
-  allow_shared_memory(update_rows_kernel<S, Finish>);
-  update_rows_kernel<S>
-      <<<(op.most + per_block - 1) / per_block, kThreads, shared, context.stream>>>(batch, with,
-                                                                                    finish);
+  kernel<<<(op.most + per_block - 1) / per_block, kThreads, shared, context.stream>>>(batch, with,
+                                                                                      finish);
   cuda_check(cudaGetLastError(), "launching update_rows_kernel");
 }
 

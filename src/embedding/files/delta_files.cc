@@ -8,8 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "config/name.h"
+#include "core/checksum.h"
 #include "core/file.h"
+#include "core/finite.h"
+#include "core/inner_path.h"
 #include "core/json_error.h"
+#include "core/self_checksum.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -44,16 +49,65 @@ std::vector<fs::path> entries_of(const std::string& root) {
   return entries;
 }
 
-bool is_folder_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos;
-}
-
 struct Columns {
   Columns(const std::string& folder, int64_t dim)
       : table{.dim = dim}, keys(folder + "/key"), rows(folder + "/emb_vector") {}
+
+  void write(std::span<const int64_t> some, std::span<const float> their_rows) {
+    keys.write(some.data(), some.size_bytes());
+    rows.write(their_rows.data(), their_rows.size_bytes());
+    table.rows += static_cast<int64_t>(some.size());
+  }
+
   DeltaTable table;
   FileWriter keys, rows;
 };
+
+// A flipped bit in the name of a key must not make it one that is ignored.
+void check_keys(const nlohmann::json& json, std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : json.items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw std::invalid_argument(cat("unknown key ", printable(key)));
+  }
+}
+
+DeltaTable table_from(const nlohmann::json& json, bool has_checksums) {
+  check_keys(json, {"name", "dim", "rows", "key_checksum", "emb_vector_checksum"});
+  DeltaTable table{.name = json.at("name"), .dim = json.at("dim"), .rows = json.at("rows")};
+  if (has_checksums)
+    table.checksums = {parse_checksum_digits(json.at("key_checksum")),
+                       parse_checksum_digits(json.at("emb_vector_checksum"))};
+  return table;
+}
+
+DeltaManifest manifest_from(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  check_keys(json, {"sequence", "checksum", "created_unix_ms", "tables", "stream_offsets",
+                    "step_begin_unix_ms", "step_end_unix_ms"});
+  const bool has_checksums = json.contains("checksum");
+  if (has_checksums && !has_valid_self_checksum(text))
+    throw std::invalid_argument("its checksum does not match its content");
+  DeltaManifest manifest{.sequence = json.at("sequence"),
+                         .created_unix_ms = json.at("created_unix_ms")};
+  for (const auto& table : json.at("tables"))
+    manifest.tables.push_back(table_from(table, has_checksums));
+  if (json.contains("stream_offsets")) {
+    manifest.origin = {json.at("stream_offsets"), json.at("step_begin_unix_ms"),
+                       json.at("step_end_unix_ms")};
+  }
+  return manifest;
+}
+
+void check_file(const std::string& path, uint64_t wanted) {
+  const MappedFile file(path);
+  Checksum checksum;
+  checksum.add(file.bytes().data(), file.bytes().size());
+  if (checksum.value() == wanted) return;
+  throw Error(ErrorCode::kCorruption,
+              cat(path, " is damaged: its checksum is ", checksum_digits(checksum.value()),
+                  ", but the manifest says ", checksum_digits(wanted),
+                  "; copy the delta again, or remove its folder to continue without it"));
+}
 
 }  // namespace
 
@@ -90,30 +144,31 @@ DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
   const std::string path = delta.path + "/manifest.json";
   DeltaManifest manifest;
   try {
-    const auto json = nlohmann::json::parse(read_text_file(path));
-    manifest.sequence = json.at("sequence");
-    manifest.created_unix_ms = json.at("created_unix_ms");
-    for (const auto& table : json.at("tables")) {
-      manifest.tables.push_back({table.at("name"), table.at("dim"), table.at("rows")});
-    }
-    if (json.contains("stream_offsets")) {
-      manifest.origin = {json.at("stream_offsets"), json.at("step_begin_unix_ms"),
-                         json.at("step_end_unix_ms")};
-    }
+    manifest = manifest_from(read_text_file(path));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorruption,
                 cat(path, ": does not describe a delta: ", json_problem(error.what())));
+  } catch (const std::invalid_argument& error) {
+    throw Error(ErrorCode::kCorruption, cat(path, " is damaged: ", error.what()));
   }
   for (const DeltaTable& table : manifest.tables) {
-    if (!is_folder_name(table.name))
+    const std::string problem = name_problem(table.name, kLongestTableName);
+    if (!problem.empty())
       throw Error(ErrorCode::kCorruption,
-                  cat(path, ": table name \"", printable(table.name), "\" is not valid"));
+                  cat(path, ": table name \"", printable(table.name.substr(0, 200)),
+                      "\" is not valid: it ", problem));
   }
   if (manifest.sequence != delta.sequence) {
     throw Error(ErrorCode::kCorruption, cat(path, ": the sequence is ", manifest.sequence,
                                             ", but the folder's name says ", delta.sequence));
   }
   return manifest;
+}
+
+void check_delta_table(const DeltaFolder& delta, const DeltaTable& table) {
+  if (!table.checksums) return;
+  check_file(cat(delta.path, "/", table.name, "/key"), table.checksums->keys);
+  check_file(cat(delta.path, "/", table.name, "/emb_vector"), table.checksums->rows);
 }
 
 struct DeltaWriter::State {
@@ -140,37 +195,53 @@ DeltaWriter::~DeltaWriter() {
   fs::remove_all(state_->temporary, error);
 }
 
-void DeltaWriter::add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
-                      std::span<const float> rows) {
-  EMBLEM_REQUIRE(is_folder_name(table), "delta: \"", table, "\" cannot be the name of a folder");
+int64_t DeltaWriter::add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
+                         std::span<const float> rows) {
+  EMBLEM_REQUIRE(name_problem(table, kLongestTableName).empty(), "delta: \"", printable(table),
+                 "\" cannot be the name of a folder");
   EMBLEM_REQUIRE(keys.size() * static_cast<size_t>(dim) == rows.size(), "delta, table ", table,
                  ": ", keys.size(), " keys of dimension ", dim, " do not fit ", rows.size(),
                  " floats");
   auto& columns = state_->tables[table];
   if (columns == nullptr) {
-    const std::string folder = cat(state_->temporary, "/", table);
+    const std::string folder = path_below(state_->temporary, table);
     make_folders(folder);
     columns = std::make_unique<Columns>(folder, dim);
   }
   EMBLEM_REQUIRE(columns->table.dim == dim, "delta, table ", table, ": rows of dimension ", dim,
                  " after rows of dimension ", columns->table.dim);
-  columns->keys.write(keys.data(), keys.size_bytes());
-  columns->rows.write(rows.data(), rows.size_bytes());
-  columns->table.rows += static_cast<int64_t>(keys.size());
+  if (are_finite(rows)) {
+    columns->write(keys, rows);
+    return 0;
+  }
+  int64_t refused = 0;
+  const auto width = static_cast<size_t>(dim);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto row = rows.subspan(i * width, width);
+    if (are_finite(row))
+      columns->write(keys.subspan(i, 1), row);
+    else
+      ++refused;
+  }
+  return refused;
 }
 
 std::string DeltaWriter::finish(const DeltaOrigin& origin) {
   using namespace std::chrono;
   const auto now = system_clock::now().time_since_epoch();
   nlohmann::ordered_json json = {{"sequence", state_->sequence},
+                                 {"checksum", no_checksum()},
                                  {"created_unix_ms", duration_cast<milliseconds>(now).count()},
                                  {"tables", nlohmann::ordered_json::array()}};
   for (auto& [name, columns] : state_->tables) {
     columns->keys.finish();
     columns->rows.finish();
     sync_directory(cat(state_->temporary, "/", name));
-    json["tables"].push_back(
-        {{"name", name}, {"dim", columns->table.dim}, {"rows", columns->table.rows}});
+    json["tables"].push_back({{"name", name},
+                              {"dim", columns->table.dim},
+                              {"rows", columns->table.rows},
+                              {"key_checksum", checksum_digits(columns->keys.checksum())},
+                              {"emb_vector_checksum", checksum_digits(columns->rows.checksum())}});
   }
   if (!origin.stream_offsets.empty()) {
     json["stream_offsets"] = origin.stream_offsets;
@@ -178,7 +249,7 @@ std::string DeltaWriter::finish(const DeltaOrigin& origin) {
     json["step_end_unix_ms"] = origin.step_end_unix_ms;
   }
   FileWriter manifest(state_->temporary + "/manifest.json");
-  manifest.write(json.dump(2) + "\n");
+  manifest.write(set_self_checksum(json.dump(2) + "\n"));
   manifest.finish();
   sync_directory(state_->temporary);
   const std::string path = cat(state_->root, "/", name_of(state_->sequence));

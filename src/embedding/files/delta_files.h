@@ -1,17 +1,21 @@
 // embedding/files/delta_files.h - the rows that changed since the last delta, as folders that a
 // server reads while training continues:
 //
-//   ROOT/delta-000000000017/manifest.json        sequence, time, tables with dim and rows
+//   ROOT/delta-000000000017/manifest.json        sequence, time, tables with dim, rows, checksums
 //   ROOT/delta-000000000017/TABLE/key            int64 x rows         } the layout of a
 //   ROOT/delta-000000000017/TABLE/emb_vector     float32 x rows x dim } checkpoint's table
 //
 // A folder is written under another name, synced and renamed, and renamed again before it is
 // removed, so that readers see complete ones only. Deltas are applied in the order of their
 // sequence numbers, which begin at 1.
+//
+// The manifest has a checksum of itself and one of each file (core/checksum.h). Deltas without any,
+// as older programs and other tools write them, are read all the same; one that has some has all.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +23,13 @@
 namespace emblem {
 
 struct DeltaTable {
+  struct Checksums {
+    uint64_t keys = 0, rows = 0;
+  };
   std::string name;
   int64_t dim = 0;
   int64_t rows = 0;
+  std::optional<Checksums> checksums{};  // of the files; none: the delta was written without
 };
 
 // Of training on a stream: what a delta contains, and when that was learned.
@@ -53,8 +61,11 @@ void remove_unfinished_deltas(const std::string& root);
 // Removes the deltas up to number `last`. Each disappears in one step.
 void remove_deltas(const std::string& root, int64_t last);
 
-// Throws kCorruption when it is not a manifest, or not that of the folder's sequence number.
+// Throws kCorruption when it is not a manifest, is damaged, or is not that of the folder's sequence
+// number.
 DeltaManifest read_delta_manifest(const DeltaFolder& delta);
+// Reads the files of a table. Throws kCorruption when they do not have their checksums.
+void check_delta_table(const DeltaFolder& delta, const DeltaTable& table);
 
 // Writes one delta. Without finish, everything is removed.
 class DeltaWriter {
@@ -63,9 +74,10 @@ class DeltaWriter {
   ~DeltaWriter();
   DeltaWriter(const DeltaWriter&) = delete;
 
-  // Rows of a table; may be called again for more of them. rows is [keys, dim].
-  void add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
-           std::span<const float> rows);
+  // Rows of a table; may be called again for more of them. rows is [keys, dim]. Rows with NaN or
+  // infinite values are not written; returns their number.
+  int64_t add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
+              std::span<const float> rows);
   // Makes the delta visible; returns its path.
   std::string finish(const DeltaOrigin& origin = {});
 

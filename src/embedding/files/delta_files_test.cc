@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "core/file.h"
 #include "core/temp_folder_test.h"
 #include "emblem/error.h"
 
@@ -33,6 +38,64 @@ TEST(DeltaFilesTest, ADeltaAppearsWholeAndSaysWhatItHolds) {
   EXPECT_EQ(manifest.tables[1].rows, 2);
   EXPECT_EQ(std::filesystem::file_size(deltas[0].path + "/users/key"), 16u);
   EXPECT_EQ(std::filesystem::file_size(deltas[0].path + "/users/emb_vector"), 16u);
+}
+
+// Reads all that a server reads.
+void check(const DeltaFolder& delta) {
+  for (const DeltaTable& table : read_delta_manifest(delta).tables) check_delta_table(delta, table);
+}
+
+TEST(DeltaFilesTest, AFlippedBitInAnyFileIsNoticed) {
+  TempFolder folder;
+  DeltaWriter writer(folder.path(), 1);
+  writer.add("users", 2, std::vector<int64_t>{5, 6}, std::vector<float>{1, 2, 3, 4});
+  writer.finish();
+  const DeltaFolder delta = list_deltas(folder.path())[0];
+  EXPECT_NO_THROW(check(delta));
+  for (const std::string name : {"manifest.json", "users/key", "users/emb_vector"}) {
+    const std::string path = delta.path + "/" + name;
+    const std::string whole = read_text_file(path);
+    for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+      std::string damaged = whole;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+      std::ofstream(path, std::ios::binary) << damaged;
+      try {
+        check(delta);
+        ADD_FAILURE() << name << ", bit " << bit;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kCorruption) << error.what();
+      }
+    }
+    std::ofstream(path, std::ios::binary) << whole;
+  }
+  EXPECT_NO_THROW(check(delta));
+}
+
+TEST(DeltaFilesTest, DeltasThatWereWrittenWithoutChecksumsAreRead) {
+  TempFolder folder;
+  folder.write("delta-000000000001/manifest.json",
+               R"({"sequence": 1, "created_unix_ms": 5,
+                   "tables": [{"name": "users", "dim": 2, "rows": 1}]})");
+  const DeltaFolder delta = list_deltas(folder.path())[0];
+  const DeltaManifest manifest = read_delta_manifest(delta);
+  ASSERT_EQ(manifest.tables.size(), 1u);
+  EXPECT_FALSE(manifest.tables[0].checksums.has_value());
+  EXPECT_NO_THROW(check(delta));
+}
+
+TEST(DeltaFilesTest, RowsThatAreNaNOrInfiniteAreNotWritten) {
+  TempFolder folder;
+  const float nan = std::nanf(""), infinite = std::numeric_limits<float>::infinity();
+  DeltaWriter writer(folder.path(), 1);
+  EXPECT_EQ(writer.add("users", 2, std::vector<int64_t>{1, 2, 3, 4},
+                       std::vector<float>{1, nan, 2, 3, -infinite, 0, 4, 5}),
+            2);
+  writer.finish();
+  const DeltaFolder delta = list_deltas(folder.path())[0];
+  EXPECT_EQ(read_delta_manifest(delta).tables[0].rows, 2);
+  const std::string keys = read_text_file(delta.path + "/users/key");
+  EXPECT_EQ(keys[0], 2);
+  EXPECT_EQ(keys[8], 4);
 }
 
 TEST(DeltaFilesTest, AreListedByNumberAndOthersSkipped) {
@@ -84,7 +147,7 @@ TEST(DeltaFilesTest, FoldersThatCannotBeMadeAreNamedInOneLine) {
 
 TEST(DeltaFilesTest, TableNamesThatLeadOutOfADeltaAreRefused) {
   TempFolder folder;
-  for (const char* name : {"../../users", "a/b", ".users", ""}) {
+  for (const char* name : {"../../users", "a/b", ".users", "..", "/users", "users/", ""}) {
     folder.write("delta-000000000001/manifest.json",
                  cat(R"({"sequence": 1, "created_unix_ms": 1, "tables": [{"name": ")", name,
                      R"(", "dim": 1, "rows": 1}]})"));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/file.h"
+#include "core/finite.h"
 #include "core/json_error.h"
 #include "core/log.h"
 #include "embedding/files/table_runs.h"
@@ -83,6 +84,17 @@ std::string facts_of(const Table& table) {
                                        {"clock", table.clock()},
                                        {"next_score", table.next_score()}};
   return json.dump(2) + "\n";
+}
+
+void require_finite(const Table& table, const RowBatch& batch) {
+  if (are_finite(batch.weights)) return;
+  const size_t dim = batch.weights.size() / batch.keys.size();
+  size_t row = 0;
+  while (are_finite(batch.weights.subspan(row * dim, dim))) ++row;
+  throw Error(ErrorCode::kInternal,
+              cat("table ", table.settings().name, ": the row of key ", batch.keys[row],
+                  " has NaN or infinite values and is not saved; training has diverged: lower the "
+                  "learning rate, and continue from an earlier checkpoint"));
 }
 
 // A file of `items` items of `item_bytes` each, as T.
@@ -264,6 +276,7 @@ std::vector<WrittenFile> save_table(const Table& table, const ExportRows& rows,
   FileWriter* states = table.state_floats() > 0 ? &files.open("state") : nullptr;
   FileWriter* scores = table.is_static() ? nullptr : &files.open("score");
   rows(rows_per_batch(table), [&](const RowBatch& batch) {
+    require_finite(table, batch);
     write(keys, batch.keys);
     write(weights, batch.weights);
     if (states != nullptr) write(*states, batch.states);

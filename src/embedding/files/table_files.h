@@ -27,7 +27,8 @@ struct WrittenFile {
   uint64_t checksum = 0;  // core/checksum.h
 };
 
-// Writes into `folder`, which is created if needed. Files are synced, the folder is not.
+// Writes into `folder`, which is created if needed. Files are synced, the folder is not. Throws
+// kInternal when a weight is NaN or infinite.
 std::vector<WrittenFile> save_table(const Context& context, const Table& table,
                                     const std::string& folder);
 

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "core/file.h"
 #include "core/temp_folder_test.h"
@@ -72,6 +74,15 @@ TEST_P(TableFilesTest, AReloadedTableContinuesWithTheSameBytes) {
     EXPECT_EQ(bytes_of(after), bytes_of(before));
     train(after, 30, 60);
     EXPECT_EQ(bytes_of(after), bytes_of(straight));
+  }
+}
+
+TEST_P(TableFilesTest, RowsThatAreNaNOrInfiniteAreNotSaved) {
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    Table& table = make({.name = "t", .dim = 2, .kind = TableKind::kDynamic});
+    table.import_rows(context_, {std::vector<int64_t>{5, 6}, std::vector<float>{1, 2, 3, bad}});
+    EXPECT_THAT([&] { save_table(context_, table, folder_); },
+                ThrowsMessage<Error>(HasSubstr("table t: the row of key 6 has NaN or infinite")));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "core/allocation_fault.h"
 #include "core/cuda_check.h"
 #include "core/process.h"
 #include "core/thread_pool.h"
@@ -38,7 +39,9 @@ MappedMemory::MappedMemory(const std::string& name, int64_t bytes) : bytes_(byte
         cat(name, ": its rows need ", bytes_, " bytes of host memory, but only ", available, " of ",
             total_memory_bytes(), " are available; lower the capacity or the dimension"));
   const auto unmap = [bytes](void* data) { munmap(data, bytes); };
-  void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* data = allocation_must_fail() ? MAP_FAILED
+                                      : mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED)
     throw Error(ErrorCode::kOutOfMemory,
                 cat(name, ": cannot map ", bytes_, " bytes of host memory for its rows: ",

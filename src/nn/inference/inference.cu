@@ -254,12 +254,14 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
   const bool as_one =
       linear.activation() == Activation::kRelu || linear.activation() == Activation::kNone;
   if (s.precision == DType::kF32 || !as_one) return linear.forward(s.op_context(context, linear));
-  auto& product = products_[{&linear, rows}];
-  if (product == nullptr) {
-    product = std::make_unique<Product>();
+  const auto planned = products_.find({&linear, rows});
+  const bool is_planned = planned != products_.end();
+  const Matmul* product = is_planned ? planned->second->matmul.get() : nullptr;
+  if (!is_planned) {
+    auto made = std::make_unique<Product>();
     const bool relu = linear.activation() == Activation::kRelu;
     void* narrow_bias = linear.bias() < 0 ? nullptr : s.narrow_parameters.data() + linear.bias();
-    product->matmul = Matmul::plan_fastest(
+    made->matmul = Matmul::plan_fastest(
         context, *s.matmul,
         {.m = rows,
          .n = linear.units(),
@@ -274,12 +276,13 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
                      : relu                 ? Epilogue::kBiasRelu
                                             : Epilogue::kBias,
          .vector = narrow_bias});
-    EMBLEM_REQUIRE(product->matmul != nullptr || !is_padded,
-                   "inference: cuBLASLt has no product of [", rows, ", ", inputs, "] and [", inputs,
-                   ", ", linear.units(), "] with a bias");
+    EMBLEM_REQUIRE(made->matmul != nullptr || !is_padded, "inference: cuBLASLt has no product of [",
+                   rows, ", ", inputs, "] and [", inputs, ", ", linear.units(), "] with a bias");
+    product = made->matmul.get();
+    products_[{&linear, rows}] = std::move(made);
   }
-  if (product->matmul == nullptr) return linear.forward(s.op_context(context, linear));
-  product->matmul->run(context);
+  if (product == nullptr) return linear.forward(s.op_context(context, linear));
+  product->run(context);
 }
 
 }  // namespace emblem::cuda

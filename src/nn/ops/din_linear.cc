@@ -5,9 +5,9 @@ namespace emblem {
 DinLinear::DinLinear(Tensor* q, Tensor* s, Tensor* out, Bias bias, Activation activation,
                      const std::string& name, ParameterSet& parameters)
     : DeviceOp({q, s}, out), activation_(activation), n_(q->cols), m_(s->cols), units_(out->cols) {
-  const Initial as_torch = Initial::linear(4 * m_);
-  weight_ = parameters.add_weight(name + ".weight", units_, 4 * m_, as_torch);
-  if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, as_torch);
+  weight_ = parameters.add_weight(name + ".weight", units_, 4 * m_,
+                                  Initial::xavier_uniform(4 * m_, units_));
+  if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, Initial::zeros());
 }
 
 DinLinear::~DinLinear() = default;

@@ -78,9 +78,10 @@ class DinLinear : public DeviceOp<DinLinear> {
   // ---- GPU ----
   struct Products;  // the matrix products for numbers of rows and elements
   Products& products_for(const OpContext& pass);
+  std::shared_ptr<Products> plan_products(const OpContext& pass);
   // Columns of products and of their weights: in 16 bits padded with zeros.
   int64_t stride() const { return out().dtype == DType::kF32 ? inputs() : aligned(inputs()); }
-  bool learns() const { return out().gradient_data != nullptr; }
+  bool learns() const { return out().keeps_gradient; }
 
   Activation activation_;
   int64_t n_, m_, units_;

@@ -173,7 +173,12 @@ DinLinear::Products& DinLinear::products_for(const OpContext& pass) {
     return *planned_.back();
   }
   if (planned_.size() == kMostPlans) planned_.erase(planned_.begin());
-  Products& p = *planned_.emplace_back(std::make_shared<Products>());
+  return *planned_.emplace_back(plan_products(pass));
+}
+
+std::shared_ptr<DinLinear::Products> DinLinear::plan_products(const OpContext& pass) {
+  auto made = std::make_shared<Products>();
+  Products& p = *made;
   p.rows = pass.batch_rows;
   p.elements = pass.rows;
   const auto plan = [&](cuda::MatmulPlan plan) {
@@ -196,7 +201,7 @@ DinLinear::Products& DinLinear::products_for(const OpContext& pass) {
                     .b = typed_element_weights_.data(),
                     .c = out().value_data,
                     .output_type = out().dtype});
-  if (!learns()) return p;
+  if (!learns()) return made;
   p.to_row_weight = plan({.m = units_,
                           .n = n_,
                           .k = rows,
@@ -228,7 +233,7 @@ DinLinear::Products& DinLinear::products_for(const OpContext& pass) {
                           .b = typed_element_weights_.data(),
                           .c = product_gradients_.data(),
                           .output_type = out().dtype});
-  return p;
+  return made;
 }
 
 void DinLinear::forward_cuda(const OpContext& pass) {

@@ -7,7 +7,7 @@
 
 namespace emblem::cuda {
 
-constexpr size_t kMostShared = 99 * 1024;          // bytes that a block has on every GPU since 2020
+constexpr size_t kMostShared = kLeastSharedMemory;
 constexpr size_t kSharedForOccupancy = 72 * 1024;  // so that three blocks share a multiprocessor
 
 inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

@@ -22,11 +22,11 @@ class Linear : public DeviceOp<Linear> {
         activation_(activation),
         inputs_(x->cols),
         units_(out->cols) {
-    const Initial as_torch = Initial::linear(inputs_);
-    weight_ =
-        parameters.add_weight(name + ".weight", units_, inputs_, initial.weight.value_or(as_torch));
+    weight_ = parameters.add_weight(
+        name + ".weight", units_, inputs_,
+        initial.weight.value_or(Initial::xavier_uniform(inputs_, units_)));
     if (bias == Bias::kTrained)
-      bias_ = parameters.add(name + ".bias", 1, units_, initial.bias.value_or(as_torch));
+      bias_ = parameters.add(name + ".bias", 1, units_, initial.bias.value_or(Initial::zeros()));
   }
 
   Activation activation() const { return activation_; }
@@ -79,6 +79,7 @@ class Linear : public DeviceOp<Linear> {
   // ---- GPU ----
   struct Products;  // the matrix products for a number of rows
   Products& products_for(const OpContext& pass);
+  std::shared_ptr<Products> plan_products(const OpContext& pass);
   // Rows at odd places, as those of embeddings may be, are copied to better ones.
   bool copies_input() const {
     return out().dtype != DType::kF32 && units_ > 1 && in(0).stride % kAligned != 0;

@@ -74,7 +74,12 @@ Linear::Products& Linear::products_for(const OpContext& pass) {
     return *products_.back();
   }
   if (products_.size() == kMostPlans) products_.erase(products_.begin());
-  Products& p = *products_.emplace_back(std::make_shared<Products>());
+  return *products_.emplace_back(plan_products(pass));
+}
+
+std::shared_ptr<Linear::Products> Linear::plan_products(const OpContext& pass) {
+  auto made = std::make_shared<Products>();
+  Products& p = *made;
   p.rows = pass.rows;
 
   const DType type = out().dtype;
@@ -107,7 +112,7 @@ Linear::Products& Linear::products_for(const OpContext& pass) {
   p.activates = activation_ == Activation::kNone || (relu && p.forward != nullptr);
   if (p.forward == nullptr) p.forward = cuda::Matmul::plan(*pass.matmul, forward);
 
-  if (out().gradient_data == nullptr) return p;  // nothing is learned here
+  if (!out().keeps_gradient) return made;  // nothing is learned here
   if (write(0) != Write::kNone) {
     void* dx = copies_input() ? copied_input_gradient_.data() : in(0).gradient_data;
     const bool adds = !copies_input() && write(0) == Write::kAdd;
@@ -134,7 +139,7 @@ Linear::Products& Linear::products_for(const OpContext& pass) {
                      .b = x,
                      .c = padded() ? padded_gradients_.data() : pass.gradients + weight_,
                      .input_type = type});
-  return p;
+  return made;
 }
 
 void Linear::forward_cuda(const OpContext& pass) {

@@ -7,15 +7,24 @@
 
 namespace emblem {
 
-// The label and the weight of each row, as kernels read them.
+// The label and the weight of each row, as kernels read them. A row whose label is NaN is masked:
+// it has the weight 0, and a label that every loss is finite for.
 struct RowTargets {
   const float *labels = nullptr, *weights = nullptr;  // weights may be null: all 1
   int64_t label_cols = 1, label = 0, weight_cols = 1, weight = 0;
   int64_t indicator = -1;
   float in_space = 1.0f, out_space = 1.0f;
 
-  EMBLEM_HD float label_of(int64_t r) const { return labels[r * label_cols + label]; }
+  EMBLEM_HD bool is_masked(int64_t r) const {
+    if (labels == nullptr) return false;
+    const float value = labels[r * label_cols + label];
+    return value != value;
+  }
+  EMBLEM_HD float label_of(int64_t r) const {
+    return is_masked(r) ? 0.0f : labels[r * label_cols + label];
+  }
   EMBLEM_HD float weight_of(int64_t r) const {
+    if (is_masked(r)) return 0.0f;
     const float of_row = weights == nullptr ? 1.0f : weights[r * weight_cols + weight];
     if (indicator < 0) return of_row;
     return of_row * (labels[r * label_cols + indicator] > 0.0f ? in_space : out_space);

@@ -72,15 +72,16 @@ struct Focal {
 
 struct SquaredError {
   static constexpr const char* kKind = "l2_loss";
+  float mean = 0.0f, deviation = 1.0f;  // of labels
 
   template <class Row>
   EMBLEM_HD double value(const Row& x, int64_t, float label) const {
-    const double apart = static_cast<double>(x(0)) - label;
+    const double apart = static_cast<double>(x(0)) - (label - mean) / deviation;
     return apart * apart;
   }
   template <class Row, class Put>
   EMBLEM_HD void slopes(const Row& x, int64_t, float label, Put&& put) const {
-    put(0, 2.0f * (x(0) - label));
+    put(0, 2.0f * (x(0) - (label - mean) / deviation));
   }
 };
 

@@ -71,6 +71,9 @@ std::vector<LossCase> loss_cases() {
        }},
       {"L2", 1, [](Graph& g, Node x, const Graph::Target& t) { g.l2_loss(x, t); },
        [](const Row& x, const Row&, double y) { return (x[0] - y) * (x[0] - y); }},
+      {"L2OfStandardizedLabels", 1,
+       [](Graph& g, Node x, const Graph::Target& t) { g.l2_loss(x, t, 3.0f, 2.0f); },
+       [](const Row& x, const Row&, double y) { return std::pow(x[0] - (y - 3) / 2, 2); }},
   };
 }
 
@@ -194,11 +197,17 @@ TEST_P(LossTest, IsZeroWhereAllWeightsAre) {
   EXPECT_THAT(to_host(context_, bench.graph.gradient(bench.x)), Each(0.0f));
 }
 
-TEST_P(LossTest, OfALabelThatIsNotANumberIsNotANumber) {
-  LossBench bench(context_, loss_case(), 40);
-  bench.labels[7 * 3 + 1] = std::numeric_limits<float>::quiet_NaN();
+TEST_P(LossTest, DoesNotCountRowsWithoutALabel) {
+  LossBench bench(context_, loss_case(), 40), without(context_, loss_case(), 40);
+  for (const int64_t row : {7, 8, 39}) {
+    bench.labels[row * 3 + 1] = std::numeric_limits<float>::quiet_NaN();
+    without.weights[row * 2 + 1] = 0.0f;
+  }
   bench.run();
-  EXPECT_TRUE(std::isnan(bench.graph.loss(context_)));
+  without.run();
+  EXPECT_EQ(bench.graph.loss(context_), without.graph.loss(context_));
+  EXPECT_EQ(to_host(context_, bench.graph.gradient(bench.x)),
+            to_host(context_, without.graph.gradient(without.x)));
 }
 
 TEST_P(LossTest, IsFiniteAtExtremeLogits) {

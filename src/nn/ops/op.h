@@ -31,7 +31,8 @@ struct Tensor {
   // rows padded with zeros for alignment.
   int64_t stride = 0;
   bool needs_gradient = false;
-  int64_t gradient_cols = 0;  // before this one, columns of the gradient are read
+  bool keeps_gradient = false;  // there is memory for it
+  int64_t gradient_cols = 0;    // before this one, columns of the gradient are read
   DType dtype = DType::kF32;
   void* value_data = nullptr;
   void* gradient_data = nullptr;
@@ -138,7 +139,8 @@ class Op {
   // give the output the space of their inputs.
   virtual bool connects_spaces() const { return false; }
   // Allocates what the op keeps from forward to backward, for up to max_rows rows of its space.
-  // Called again when there is more room for elements: all values and gradients have moved then.
+  // Called again when there shall be more room for elements: all values and gradients move after
+  // it. Where it throws, every buffer is the old or a larger one.
   virtual void prepare(Device, int64_t /*max_rows*/) {}
   virtual int64_t workspace_floats(Device, int64_t /*max_rows*/) const { return 0; }
   virtual double flops_per_row() const { return 0.0; }  // of its space

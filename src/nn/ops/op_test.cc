@@ -377,9 +377,11 @@ TEST_P(BinaryCrossEntropyTest, StaysFiniteAtExtremeLogits) {
   EXPECT_NEAR(result.gradients[2], 1.0 / 3, 1e-7);
 }
 
-TEST_P(BinaryCrossEntropyTest, IsNotANumberForSuchLabelsAndZeroForWeightsOfZero) {
-  EXPECT_TRUE(std::isnan(
-      cross_entropy({0, 1}, {1, std::numeric_limits<float>::quiet_NaN()}, {}, 0.0f).loss));
+TEST_P(BinaryCrossEntropyTest, IsZeroForMissingLabelsAndForWeightsOfZero) {
+  const LossResult missing =
+      cross_entropy({0, 1}, {1, std::numeric_limits<float>::quiet_NaN()}, {}, 0.0f);
+  EXPECT_TRUE(std::isfinite(missing.loss));
+  EXPECT_EQ(missing.gradients.at(1), 0.0f);
   const LossResult none = cross_entropy({0, 1}, {1, 1}, {0, 0}, 0.0f);
   EXPECT_EQ(none.loss, 0.0);
   EXPECT_THAT(none.gradients, Each(0.0f));

@@ -10,7 +10,8 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kOthers = kWarp;  // elements of a row that are read at once: one a lane
+constexpr int kMostOthers = kWarp;  // elements of a row that are read at once: one a lane
+constexpr int kFewestOthers = 4;
 
 template <class T>
 struct Attention {
@@ -22,6 +23,7 @@ struct Attention {
   float scale;
   AttentionDropout dropout;
   const StepInputs* step;
+  int others = kMostOthers;  // that are read at once: fewer where shared memory is small
 
   __device__ int64_t at(int64_t e) const { return (e * heads + blockIdx.y) * cols; }
   __device__ int64_t query(int64_t e) const { return e * heads + blockIdx.y; }
@@ -47,18 +49,19 @@ __host__ __device__ inline int rounded_to_four(int64_t cols) {
 template <int kColumns>
 struct Tiles {
   float* shared;
-  int cols;  // a multiple of 4; columns from that of the head on are zero
+  int cols;    // a multiple of 4; columns from that of the head on are zero
+  int others;  // rows of each of the latter
   __device__ float* mine(int which, int i) const {
     return shared + (which * kTile<kColumns> + i) * cols;
   }
   __device__ float* other(int which, int j) const {
-    return shared + 2 * kTile<kColumns> * cols + (which * kOthers + j) * (cols + 1);
+    return shared + 2 * kTile<kColumns> * cols + (which * others + j) * (cols + 1);
   }
 };
 template <int kColumns>
-size_t tile_bytes(int64_t cols) {
+size_t tile_bytes(int64_t cols, int others) {
   const int padded = rounded_to_four(cols);
-  return sizeof(float) * (2 * kTile<kColumns> * padded + 2 * kOthers * (padded + 1));
+  return sizeof(float) * (2 * kTile<kColumns> * padded + 2 * others * (padded + 1));
 }
 
 // Copies elements [begin, end) of a head, with zeros after the columns of the head.
@@ -133,8 +136,8 @@ __device__ void for_each_other_tile(const Attention<T>& of, int64_t tile, int co
   if (last < tile) return;
   for (int32_t row = of.row_of[tile]; row <= of.row_of[last]; ++row) {
     const int64_t end = of.offsets[row + 1];
-    for (int64_t begin = of.offsets[row]; begin < end; begin += kOthers)
-      body(row, begin, min(begin + kOthers, end));
+    for (int64_t begin = of.offsets[row]; begin < end; begin += of.others)
+      body(row, begin, min(begin + of.others, end));
   }
 }
 
@@ -159,7 +162,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(Attention<T> of, T*
   extern __shared__ float shared[];
   constexpr int kCount = kEach<kColumns>;
   const int cols = rounded_to_four(of.cols);
-  const Tiles<kColumns> tiles{shared, cols};
+  const Tiles<kColumns> tiles{shared, cols, of.others};
   const int64_t tile = static_cast<int64_t>(blockIdx.x) * kTile<kColumns>;
   const Mine<kCount> mine(of, tile);
   const AttentionDropout dropout = of.of_batch();
@@ -233,7 +236,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kCount = kEach<kColumns>;
   constexpr bool kByKeys = kSide == Side::kKeys;
   const int cols = rounded_to_four(of.cols);
-  const Tiles<kColumns> tiles{shared, cols};
+  const Tiles<kColumns> tiles{shared, cols, of.others};
   const int64_t tile = static_cast<int64_t>(blockIdx.x) * kTile<kColumns>;
   const Mine<kCount> mine(of, tile);
   const AttentionDropout dropout = of.of_batch();
@@ -280,12 +283,24 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class Kernel, class... Arguments>
-void launch_tiles(const Context& context, Kernel* kernel, int64_t elements, int tile, int64_t heads,
-                  size_t bytes, Arguments... arguments) {
-  allow_shared_memory(kernel);
-  kernel<<<dim3(blocks_of(elements, tile), static_cast<unsigned>(heads)), row_threads(), bytes,
-           context.stream>>>(arguments...);
+[[noreturn]] void refuse_columns(int64_t cols, size_t least, size_t room) {
+  throw Error(ErrorCode::kUnsupported,
+              cat("self-attention with heads of ", cols, " columns needs ", least,
+                  " bytes of shared memory, but a block of this GPU has ", room,
+                  "; use more heads, or --device cpu"));
+}
+
+template <int kColumns, class T, class... Arguments>
+void launch_tiles(const Context& context, void (*kernel)(Attention<T>, Arguments...),
+                  Attention<T> of, Arguments... arguments) {
+  const size_t room = allow_shared_memory(kernel);
+  of.others = kMostOthers;
+  while (of.others > kFewestOthers && tile_bytes<kColumns>(of.cols, of.others) > room)
+    of.others /= 2;
+  const size_t bytes = tile_bytes<kColumns>(of.cols, of.others);
+  if (bytes > room) refuse_columns(of.cols, bytes, room);
+  const dim3 blocks(blocks_of(of.elements, kTile<kColumns>), static_cast<unsigned>(of.heads));
+  kernel<<<blocks, row_threads(), bytes, context.stream>>>(of, arguments...);
   check_launch("launching self-attention");
 }
 
@@ -326,9 +341,9 @@ void SelfAttention::forward_cuda(const OpContext& pass) {
     with_columns(of.cols, [&](auto columns) {
       constexpr int kColumns = decltype(columns)::value;
       with_dropout(dropped_, [&](auto dropped) {
-        launch_tiles(pass.context, attention_kernel<kColumns, decltype(dropped)::value, T>,
-                     of.elements, kTile<kColumns>, heads_, tile_bytes<kColumns>(of.cols), of,
-                     out().value<T>());
+        launch_tiles<kColumns>(pass.context,
+                               attention_kernel<kColumns, decltype(dropped)::value, T>, of,
+                               out().value<T>());
       });
     });
   });
@@ -362,14 +377,14 @@ void SelfAttention::backward_cuda(const OpContext& pass) {
       constexpr int kColumns = decltype(columns)::value;
       with_dropout(dropped_, [&](auto dropped) {
         constexpr bool kDropped = decltype(dropped)::value;
-        const size_t bytes = tile_bytes<kColumns>(of.cols);
         if (write(0) != Write::kNone)
-          launch_tiles(pass.context,
-                       attention_gradients_kernel<kColumns, Side::kQueries, kDropped, T>,
-                       of.elements, kTile<kColumns>, heads_, bytes, of, inputs);
+          launch_tiles<kColumns>(pass.context,
+                                 attention_gradients_kernel<kColumns, Side::kQueries, kDropped, T>,
+                                 of, inputs);
         if (write(1) != Write::kNone || write(2) != Write::kNone)
-          launch_tiles(pass.context, attention_gradients_kernel<kColumns, Side::kKeys, kDropped, T>,
-                       of.elements, kTile<kColumns>, heads_, bytes, of, inputs);
+          launch_tiles<kColumns>(pass.context,
+                                 attention_gradients_kernel<kColumns, Side::kKeys, kDropped, T>, of,
+                                 inputs);
       });
     });
   });

@@ -20,6 +20,7 @@ RedisSettings redis_settings(const PsConfig& config) {
           .max_batch = db.max_batch_size,
           .key_bytes = config.key_bytes(),
           .overflow = db.overflow,
+          .row_checksums = db.row_checksums,
           .connect_timeout_ms = db.connect_timeout_ms,
           .request_timeout_ms = db.request_timeout_ms};
 }

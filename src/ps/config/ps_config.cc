@@ -115,6 +115,8 @@ PsVolatile read_volatile(JsonObject object, Notices& notices) {
   object.read("overflow_resolution_target", db.overflow.target);
   share(object, "overflow_resolution_target", db.overflow.target);
   object.read("overflow_may_lose_rows", db.overflow_may_lose_rows);
+  object.read("row_checksums", db.row_checksums);
+  object.read("ready_while_rows_are_lost", db.ready_while_rows_are_lost);
   db.row_type = choose<DType>(object, "row_precision", DType::kF32,
                               {{{"fp32"}, DType::kF32},
                                {{"bf16"}, DType::kBf16},

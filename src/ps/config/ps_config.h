@@ -33,6 +33,11 @@ struct PsVolatile {
   // Not a key of HPS. Without L3, rows beyond the margin are lost: false refuses to load such a
   // table, true evicts them as HPS does.
   bool overflow_may_lose_rows = false;
+  // Not a key of HPS. Rows in Redis have a checksum each; false: as HPS writes and reads them.
+  bool row_checksums = true;
+  // Not a key of HPS. Whether the server is ready while Redis has lost rows that are served from
+  // elsewhere, until they are filled in again.
+  bool ready_while_rows_are_lost = true;
   // Not a key of HPS: what rows in memory are rounded to.
   DType row_type = DType::kF32;
   bool cache_missed_embeddings = false;

@@ -73,6 +73,17 @@ TEST(PsConfigTest, TheDefaultsAreThoseOfHps) {
   EXPECT_THAT(config.notices, IsEmpty());
 }
 
+TEST(PsConfigTest, EmblemsOwnKeysOfRedisAreRead) {
+  json value = least();
+  value["volatile_db"] = json::parse(R"({"type": "redis_cluster"})");
+  EXPECT_TRUE(parse(value).volatile_db.row_checksums);
+  EXPECT_TRUE(parse(value).volatile_db.ready_while_rows_are_lost);
+  value["volatile_db"]["row_checksums"] = false;
+  value["volatile_db"]["ready_while_rows_are_lost"] = false;
+  EXPECT_FALSE(parse(value).volatile_db.row_checksums);
+  EXPECT_FALSE(parse(value).volatile_db.ready_while_rows_are_lost);
+}
+
 TEST(PsConfigTest, EveryKeyOfHpsIsKnown) {
   json value = least();
   value["fuse_embedding_table"] = true;

@@ -1,20 +1,35 @@
 #include "ps/loading/redis_filler.h"
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 #include <thread>
 
 #include "core/log.h"
+#include "core/self_checksum.h"
 #include "core/thread_pool.h"
 #include "ps/tables/database_notes.h"
+#include "store/table_note.h"
 
 namespace emblem {
 namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{100};  // while another server fills
 
-// Whether rows are missing, unless a server is filling the table right now.
-bool is_unfinished(const std::optional<std::string>& note) {
-  return !note || *note == kRefilling || *note == kIncomplete;
+// Different for every filling by any server.
+std::string new_generation() {
+  std::random_device device;
+  return checksum_digits(static_cast<uint64_t>(device()) << 32 | device());
+}
+
+std::vector<size_t> all_parts(const KvTable& table) {
+  std::vector<size_t> parts(table.partitions());
+  std::iota(parts.begin(), parts.end(), size_t{0});
+  return parts;
+}
+
+std::optional<TableNote> note_of(const KvStore& redis, const std::string& table) {
+  return TableNote::parse(redis.note(content_note(table)));
 }
 
 }  // namespace
@@ -44,7 +59,8 @@ RedisFiller::Filled RedisFiller::try_fill(const std::string& model, std::span<co
   const auto list_missing = [&] {
     std::vector<const Table*> missing;
     for (const Table& table : tables) {
-      if (redis_.note(content_note(table.name)) != table.content) missing.push_back(&table);
+      const auto note = note_of(redis_, table.name);
+      if (!note || note->content != table.content) missing.push_back(&table);
     }
     return missing;
   };
@@ -69,63 +85,103 @@ RedisFiller::Filled RedisFiller::try_fill(const std::string& model, std::span<co
 // should this server die.
 void RedisFiller::begin(const std::string& model, const RowSource& source,
                         int64_t updates_included) {
-  int64_t sequence = updates_included;
-  if (source.l3 != nullptr)
-    sequence = delta_sequence(*databases_.rocksdb, model).value_or(updates_included);
-  set_delta_sequence(redis_, model, sequence);
+  set_delta_sequence(redis_, model, sequence_of(model, source, updates_included));
 }
 
+// The same where other rows stay: they do not have the deltas that the new ones have.
+void RedisFiller::begin_again(const std::string& model, const RowSource& source,
+                              int64_t updates_included) {
+  const int64_t sequence = sequence_of(model, source, updates_included);
+  set_delta_sequence(redis_, model,
+                     std::min(sequence, delta_sequence(redis_, model).value_or(sequence)));
+}
+
+int64_t RedisFiller::sequence_of(const std::string& model, const RowSource& source,
+                                 int64_t updates_included) const {
+  if (source.l3 == nullptr) return updates_included;
+  return delta_sequence(*databases_.rocksdb, model).value_or(updates_included);
+}
+
+// All of it. Where another version has all its rows there, they can be read meanwhile.
 void RedisFiller::fill_table(const Table& table, TableLock& lock) {
-  const std::string note = content_note(table.name);
-  const auto before = redis_.note(note);
-  // Where another version has all its rows there, they can be read meanwhile.
-  const bool whole = before && *before != kRefilling;
+  const std::string name = content_note(table.name);
+  const auto before = note_of(redis_, table.name);
+  const bool whole = before && before->content != kRefilling;
+  const std::string generation =
+      whole && !before->generation.empty() ? before->generation : new_generation();
+  const auto set_note = [&](const std::string& content, const std::string& of_generation) {
+    lock.keep();
+    redis_.set_note(name, TableNote{content, of_generation}.text());
+  };
+  if (whole) {
+    set_note(kIncomplete, before->generation);
+    table.served->count_refused(copy_rows(table.source, *table.l2, [&] { lock.keep(); }));
+    if (before->generation.empty()) table.l2->adopt(generation);
+  } else {
+    set_note(kRefilling, generation);
+    fill_parts(table, all_parts(*table.l2), generation, lock);
+  }
+  set_note(table.content, generation);
+}
+
+void RedisFiller::fill_parts(const Table& table, std::span<const size_t> parts,
+                             const std::string& generation, TableLock& lock) {
   lock.keep();
-  redis_.set_note(note, whole ? kIncomplete : kRefilling);
-  copy_rows(table.source, *table.l2, [&] { lock.keep(); });
+  table.l2->start_filling(parts, generation);
+  std::vector<bool> wanted(table.l2->partitions());
+  for (const size_t part : parts) wanted[part] = true;
+  RowSource source = table.source;
+  if (parts.size() < wanted.size())
+    source.only = [&](int64_t key) { return wanted[table.l2->partition_of(key)]; };
+  table.served->count_refused(copy_rows(source, *table.l2, [&] { lock.keep(); }));
   lock.keep();
-  redis_.set_note(note, table.content);
+  table.l2->finish_filling(parts, generation);
 }
 
 // ---- after a loss ----
 
-void RedisFiller::guard(const std::shared_ptr<ServedModel>& model, std::vector<Table> tables,
-                        int64_t updates_included) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(guarded_, [](const auto& at) { return at.second.model.expired(); });
-  for (Table& table : tables) {
-    Guarded guarded{.model = model, .table = table, .updates_included = updates_included};
-    for (const auto& [name, served] : model->tables()) {
-      if (served->settings().name == table.name) guarded.served = served;
-    }
-    guarded_[table.name] = std::move(guarded);
-  }
+RedisFiller::Lost RedisFiller::find_lost(const Table& table) const {
+  const auto note = note_of(redis_, table.name);
+  if (!note || note->content == kRefilling)
+    return {.parts = all_parts(*table.l2), .is_unfinished = true};
+  const bool is_unfinished = note->content == kIncomplete;
+  if (note->generation.empty())
+    return {.parts = {}, .is_unfinished = is_unfinished, .has_no_marks = !is_unfinished};
+  return {.parts = table.l2->lost_parts(note->generation),
+          .generation = note->generation,
+          .is_unfinished = is_unfinished};
 }
 
-void RedisFiller::refill_lost() {
-  std::map<std::string, Guarded> guarded;
-  {
-    std::lock_guard lock(mutex_);
-    guarded = guarded_;
-  }
-  for (const auto& [name, at] : guarded) {
-    if (!at.model.expired() && is_unfinished(redis_.note(content_note(name)))) refill(at);
-  }
-}
-
-void RedisFiller::refill(const Guarded& lost) {
-  const auto model = lost.model.lock();
-  const auto served = lost.served.lock();
-  if (model == nullptr || served == nullptr) return;
+bool RedisFiller::refill(const std::string& model, const Table& table, int64_t updates_included) {
   std::lock_guard changing(databases_.changing);
-  const auto lock = TableLock::try_take(redis_, model->name());
-  if (lock == nullptr) return;  // another server is filling it
-  const Table& table = lost.table;
-  if (!is_unfinished(redis_.note(content_note(table.name)))) return;
-  log_warn(cat(redis_.describe(), " has lost rows of ", table.name, "; filling it from ",
-               table.source.describe()));
-  begin(model->name(), table.source, lost.updates_included);
-  served->refill_l2([&](KvTable&) { fill_table(table, *lock); });
+  const auto lock = TableLock::try_take(redis_, model);
+  if (lock == nullptr) return false;
+  const Lost lost = find_lost(table);  // another server may have filled it just before
+  if (lost.has_no_marks) adopt(table, *lock);
+  if (lost.nothing() || lost.has_no_marks) return true;
+  const std::vector<size_t> parts = lost.is_unfinished ? all_parts(*table.l2) : lost.parts;
+  log_warn(cat(redis_.describe(), ": filling ", parts.size(), " of ", table.l2->partitions(),
+               " partitions of ", table.name, " from ", table.source.describe()));
+  begin_again(model, table.source, updates_included);
+  table.served->refill_l2([&](KvTable&) {
+    if (lost.is_unfinished)
+      fill_table(table, *lock);
+    else
+      fill_parts(table, parts, lost.generation, *lock);
+  });
+  table.served->count_refilled(parts.size());
+  return true;
+}
+
+// Rows that were lost before cannot be known.
+void RedisFiller::adopt(const Table& table, TableLock& lock) {
+  const std::string name = content_note(table.name);
+  const auto note = note_of(redis_, table.name);
+  const std::string generation = new_generation();
+  lock.keep();
+  table.l2->adopt(generation);
+  lock.keep();
+  redis_.set_note(name, TableNote{note->content, generation}.text());
 }
 
 }  // namespace emblem

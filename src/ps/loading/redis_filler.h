@@ -1,15 +1,13 @@
 // ps/loading/redis_filler.h - brings the rows of tables into a Redis that several servers may
 // share, once.
 //
-// A table has a note that stands for the content it was filled with (ps/tables/database_notes.h); a
-// server that finds its own there writes nothing. Otherwise the server that gets the lock of the
-// model (ps/tables/table_lock.h) fills, and the others wait for it, or serve from L3 meanwhile. The
-// lock of a server that dies expires, and another one fills then.
+// A table has a note that stands for the content it was filled with (ps/tables/database_notes.h,
+// store/table_note.h); a server that finds its own there writes nothing. Otherwise the server that
+// gets the lock of the model (ps/tables/table_lock.h) fills, and the others wait for it, or serve
+// from L3 meanwhile. The lock of a server that dies expires, and another one fills then.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -25,9 +23,10 @@ class RedisFiller {
  public:
   struct Table {
     std::string name;     // in Redis
-    std::string content;  // the text of its note
+    std::string content;  // of its note
     RowSource source;
-    std::shared_ptr<KvTable> l2;  // the table in Redis
+    std::shared_ptr<PartitionedTable> l2;  // the table in Redis
+    std::shared_ptr<ServedTable> served;
   };
 
   explicit RedisFiller(Databases& databases);  // with Redis
@@ -36,32 +35,36 @@ class RedisFiller {
   // tables have an L3 to be served from. `updates_included`: the last delta that the files contain.
   void fill(const std::string& model, std::span<const Table> tables, int64_t updates_included);
 
-  // The tables of `model` are filled again should Redis lose them, by refill_lost().
-  void guard(const std::shared_ptr<ServedModel>& model, std::vector<Table> tables,
-             int64_t updates_included);
-  // Fills what Redis has lost, and what a server that died has left half filled, unless another
-  // server is doing it. Throws kUnavailable.
-  void refill_lost();
+  // What Redis has lost of a table.
+  struct Lost {
+    std::vector<size_t> parts;   // partitions that cannot be read
+    std::string generation{};    // of the others
+    bool is_unfinished = false;  // all rows are to be written, unless another server is doing it
+    bool has_no_marks = false;   // filled by a program that marked no partitions
+
+    bool nothing() const { return parts.empty() && !is_unfinished && !has_no_marks; }
+  };
+  // Throws kUnavailable.
+  Lost find_lost(const Table& table) const;
+  // Fills it again, unless another server is doing it: then returns false. Throws kUnavailable.
+  bool refill(const std::string& model, const Table& table, int64_t updates_included);
 
  private:
-  struct Guarded {
-    std::weak_ptr<ServedModel> model;
-    std::weak_ptr<ServedTable> served;
-    Table table;
-    int64_t updates_included = 0;
-  };
   enum class Filled { kAll, kByAnother };
 
   Filled try_fill(const std::string& model, std::span<const Table> tables,
                   int64_t updates_included);
   void begin(const std::string& model, const RowSource& source, int64_t updates_included);
+  void begin_again(const std::string& model, const RowSource& source, int64_t updates_included);
+  int64_t sequence_of(const std::string& model, const RowSource& source,
+                      int64_t updates_included) const;
   void fill_table(const Table& table, TableLock& lock);
-  void refill(const Guarded& lost);
+  void fill_parts(const Table& table, std::span<const size_t> parts,
+                  const std::string& generation, TableLock& lock);
+  void adopt(const Table& table, TableLock& lock);
 
   Databases& databases_;
   SharedKvStore& redis_;
-  std::mutex mutex_;
-  std::map<std::string, Guarded> guarded_;  // by the table's name in Redis
 };
 
 }  // namespace emblem

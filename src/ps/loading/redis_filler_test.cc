@@ -32,7 +32,10 @@ struct SeenUpdates : TableCache {
 
 class SharedRedisTest : public UpdatesTest {
  protected:
-  void SetUp() override { ASSERT_TRUE(redis_.wait()); }
+  void SetUp() override {
+    EMBLEM_SKIP_WITHOUT_REDIS();
+    ASSERT_TRUE(redis_.wait());
+  }
   PsConfig config(RedisEndpoint endpoint) const {
     PsConfig config;
     config.volatile_db.type = PsVolatile::Type::kRedis;

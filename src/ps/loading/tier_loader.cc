@@ -38,7 +38,9 @@ struct TierLoader::Loading {
   std::string name;     // in databases
   std::string content;  // of the files
   std::shared_ptr<KvTable> l3 = nullptr, l2 = nullptr;
+  std::shared_ptr<PartitionedTable> redis = nullptr;  // L2, where it is there
   bool l3_is_newer = false;  // than the files: it was not filled now
+  uint64_t refused = 0;      // rows that are NaN or infinite
 
   RowSource rows() const { return {source.folder, l3_is_newer ? l3 : nullptr, source.filter}; }
 };
@@ -50,7 +52,8 @@ void TierLoader::load(const std::shared_ptr<ServedModel>& model,
   if (databases_.rocksdb != nullptr) fill_l3(model->name(), tables, updates_included, shared);
   if (config_.volatile_db.type == PsVolatile::Type::kHashMap) fill_memory(tables);
   if (redis_ != nullptr) {
-    for (Loading& table : tables) table.l2 = databases_.redis->open(table.name, table.source.dim);
+    for (Loading& table : tables)
+      table.l2 = table.redis = databases_.redis->open_parts(table.name, table.source.dim);
     check_overflow(tables);
   }
   ServedModel::Tables served;
@@ -97,7 +100,7 @@ void TierLoader::fill_l3(const std::string& model, std::vector<Loading>& tables,
     table.l3 = rocksdb.open(table.name, table.source.dim);
     if (table.l3_is_newer) return;
     rocksdb.set_note(content_note(table.name), kIncomplete);
-    copy_rows(table.rows(), *table.l3);
+    table.refused = copy_rows(table.rows(), *table.l3);
     rocksdb.set_note(content_note(table.name), table.content);
   });
 }
@@ -108,7 +111,10 @@ void TierLoader::fill_memory(std::vector<Loading>& tables) {
                                     config_.volatile_db.overflow, config_.volatile_db.row_type});
   for (Loading& table : tables) table.l2 = memory.open(table.name, table.source.dim);
   check_overflow(tables);
-  for_each_table(tables.size(), [&](size_t i) { copy_rows(tables[i].rows(), *tables[i].l2); });
+  for_each_table(tables.size(), [&](size_t i) {
+    Loading& table = tables[i];
+    table.refused = std::max(table.refused, copy_rows(table.rows(), *table.l2));
+  });
 }
 
 // Rows that L2 has no room for are in L3. Without one they would read as the default row.
@@ -136,11 +142,15 @@ void TierLoader::fill_redis(const std::shared_ptr<ServedModel>& model, std::vect
                             int64_t updates_included) {
   std::vector<RedisFiller::Table> filled;
   for (Loading& table : tables) {
-    filled.push_back({table.name, table.content, {table.source.folder, table.l3}, table.l2});
+    filled.push_back({table.name,
+                      table.content,
+                      {table.source.folder, table.l3},
+                      table.redis,
+                      model->tables().at(table.source.name)});
     table.l2->require_note(content_note(table.name), kRefilling);
   }
   redis_->fill(model->name(), filled, updates_included);
-  redis_->guard(model, std::move(filled), updates_included);
+  guard_->guard(model, std::move(filled), updates_included);
 }
 
 std::shared_ptr<ServedTable> TierLoader::serve(const Loading& table) {
@@ -154,7 +164,9 @@ std::shared_ptr<ServedTable> TierLoader::serve(const Loading& table) {
       .update_l3 = !databases_.read_only &&
                    passes_update_filters(config_.persistent_db.update_filters, table.name),
       .filter = table.source.filter};
-  return std::make_shared<ServedTable>(std::move(settings), table.l2, table.l3, &promotions_);
+  auto served = std::make_shared<ServedTable>(std::move(settings), table.l2, table.l3, &promotions_);
+  served->count_refused(table.refused);
+  return served;
 }
 
 // Of the rows that lookups read: those of Redis, or of L3, from which memory was filled too.

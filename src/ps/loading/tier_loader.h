@@ -9,7 +9,7 @@
 
 #include "ps/config/databases.h"
 #include "ps/config/ps_config.h"
-#include "ps/loading/redis_filler.h"
+#include "ps/loading/redis_guard.h"
 #include "ps/tables/promotion_queue.h"
 #include "ps/tables/served_model.h"
 #include "ps/tables/table_source.h"
@@ -19,10 +19,14 @@ namespace emblem {
 // What a database has from the same content already is left as it is, with all updates since.
 class TierLoader {
  public:
-  // All are borrowed; `redis` is null where there is none.
-  TierLoader(const PsConfig& config, Databases& databases, RedisFiller* redis,
+  // All are borrowed; `redis` and `guard` are null where there is no Redis.
+  TierLoader(const PsConfig& config, Databases& databases, RedisFiller* redis, RedisGuard* guard,
              PromotionQueue& promotions)
-      : config_(config), databases_(databases), redis_(redis), promotions_(promotions) {}
+      : config_(config),
+        databases_(databases),
+        redis_(redis),
+        guard_(guard),
+        promotions_(promotions) {}
 
   // kShared: a version of the model is in use, whose tables in databases are the same.
   enum class Tables { kOwn, kShared };
@@ -48,6 +52,7 @@ class TierLoader {
   const PsConfig& config_;
   Databases& databases_;
   RedisFiller* redis_;
+  RedisGuard* guard_;
   PromotionQueue& promotions_;
 };
 

@@ -1,13 +1,10 @@
 #include "ps/remote/http_exchange.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 #include <vector>
 
 #include "core/text.h"
@@ -17,6 +14,7 @@ namespace emblem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using End = ServerConnection::Result::End;
 
 constexpr size_t kMostHead = 16 << 10;  // bytes of an answer's header
 constexpr std::string_view kVersion = "HTTP/1.1 ";
@@ -52,13 +50,13 @@ std::string http_post(std::string_view host, std::string_view path, std::string_
   return text;
 }
 
-FileDescriptor HttpExchange::take_socket() {
-  if (closes_) socket_.close();
-  return FileDescriptor(socket_.release());
+ServerConnection HttpExchange::take_connection() {
+  if (closes_) connection_.close();
+  return std::move(connection_);
 }
 
-void HttpExchange::restart(FileDescriptor socket) {
-  socket_ = std::move(socket);
+void HttpExchange::restart(ServerConnection connection) {
+  connection_ = std::move(connection);
   state_ = State::kSending;
   sent_ = 0;
   received_.clear();
@@ -69,7 +67,7 @@ void HttpExchange::restart(FileDescriptor socket) {
 void HttpExchange::fail(std::string problem) {
   state_ = State::kFailed;
   problem_ = std::move(problem);
-  socket_.close();
+  connection_.close();
 }
 
 void HttpExchange::advance() {
@@ -79,12 +77,11 @@ void HttpExchange::advance() {
 
 void HttpExchange::send() {
   while (sent_ < request_.size()) {
-    const ssize_t count = ::send(socket_.get(), request_.data() + sent_, request_.size() - sent_,
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return;
-    if (count < 0) return fail(cat("sending failed: ", std::strerror(errno)));
-    sent_ += static_cast<size_t>(count);
+    ServerConnection::Result result = connection_.send(std::string_view(request_).substr(sent_));
+    if (result.end == End::kBlocked) return;
+    if (result.end == End::kClosed) return fail("it closed the connection without an answer");
+    if (result.end == End::kFailed) return fail(std::move(result.problem));
+    sent_ += result.bytes;
   }
   state_ = State::kReceiving;
 }
@@ -94,13 +91,12 @@ void HttpExchange::receive() {
     const size_t had = received_.size();
     const size_t wanted = body_begin_ > 0 ? body_begin_ + body_bytes_ - had : kReadBytes;
     received_.resize(had + std::max<size_t>(1, wanted));
-    const ssize_t count = ::recv(socket_.get(), received_.data() + had, received_.size() - had, 0);
-    const int error = errno;
-    received_.resize(had + static_cast<size_t>(std::max<ssize_t>(0, count)));
-    if (count < 0 && error == EINTR) continue;
-    if (count < 0 && error == EAGAIN) return;
-    if (count < 0) return fail(std::strerror(error));
-    if (count == 0)
+    ServerConnection::Result result =
+        connection_.receive(received_.data() + had, received_.size() - had);
+    received_.resize(had + result.bytes);
+    if (result.end == End::kBlocked) return;
+    if (result.end == End::kFailed) return fail(std::move(result.problem));
+    if (result.end == End::kClosed)
       return fail(had == 0 ? "it closed the connection without an answer"
                            : "it closed the connection in the middle of an answer");
     if (body_begin_ == 0) read_head();
@@ -159,8 +155,8 @@ void run_exchanges(std::span<HttpExchange* const> exchanges, Deadline deadline) 
     waiters.clear();
     for (HttpExchange* exchange : exchanges) {
       if (exchange->is_over()) continue;
-      const bool sends = exchange->state_ == HttpExchange::State::kSending;
-      waiting.push_back({exchange->socket_.get(), static_cast<short>(sends ? POLLOUT : POLLIN), 0});
+      const ServerConnection& connection = exchange->connection_;
+      waiting.push_back({connection.descriptor(), connection.waits_for(), 0});
       waiters.push_back(exchange);
     }
     if (waiting.empty()) return;

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/file_descriptor.h"
 #include "core/host_resolver.h"
+#include "ps/remote/server_connection.h"
 
 namespace emblem {
 
@@ -18,10 +18,9 @@ std::string http_post(std::string_view host, std::string_view path, std::string_
 // Used by one thread at a time.
 class HttpExchange {
  public:
-  // `socket` is connected and non-blocking. An answer whose body has more than `most_bytes` is a
-  // failure.
-  HttpExchange(FileDescriptor socket, std::string request, size_t most_bytes)
-      : socket_(std::move(socket)), request_(std::move(request)), most_bytes_(most_bytes) {}
+  // An answer whose body has more than `most_bytes` is a failure.
+  HttpExchange(ServerConnection connection, std::string request, size_t most_bytes)
+      : connection_(std::move(connection)), request_(std::move(request)), most_bytes_(most_bytes) {}
 
   bool is_over() const { return state_ == State::kDone || state_ == State::kFailed; }
   bool has_answer() const { return state_ == State::kDone; }
@@ -35,11 +34,10 @@ class HttpExchange {
   int status() const { return status_; }
   std::string_view body() const { return std::string_view(received_).substr(body_begin_); }
 
-  // The connection, for the next request. Only after an answer; negative where the server closes
-  // it.
-  FileDescriptor take_socket();
+  // The connection, for the next request. Only after an answer; closed where the server closes it.
+  ServerConnection take_connection();
   // The request again over another connection; only before an answer.
-  void restart(FileDescriptor socket);
+  void restart(ServerConnection connection);
 
  private:
   friend void run_exchanges(std::span<HttpExchange* const> exchanges, Deadline deadline);
@@ -51,7 +49,7 @@ class HttpExchange {
   void read_head();
   void fail(std::string problem);
 
-  FileDescriptor socket_;
+  ServerConnection connection_;
   std::string request_;
   size_t most_bytes_;
   State state_ = State::kSending;

@@ -12,6 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostFailures = 2;          // of a server in one fetch
+constexpr int kMostInARow = 3;            // of a server that is used, in all fetches
 constexpr size_t kErrorBytes = 64 << 10;  // of an answer that is an error
 constexpr size_t kShownBytes = 300;       // of its text
 
@@ -161,6 +162,7 @@ void RowFetcher::finish(Ask& ask) {
       ask.problem = cat("status ", exchange.status(), ": ",
                         printable(exchange.body().substr(0, kShownBytes)));
       ask.is_refused = true;
+      ask.is_at_fault = exchange.status() >= 500;
     } else {
       try {
         take_answer(ask);
@@ -172,12 +174,19 @@ void RowFetcher::finish(Ask& ask) {
     if (exchange.has_answer()) server.take_back(*ask.exchange);
   }
   server.count_request(Clock::now() - ask.begin, !ask.problem.empty());
-  if (ask.problem.empty()) return;
+  if (ask.problem.empty()) return server.note_answered_rows();
+  if (ask.is_at_fault) note_failure(ask);
   failures_[ask.server] += ask.is_refused ? kMostFailures : 1;
   last_problem_ = cat("table server ", server.name(), ": ", ask.problem);
   pending_.insert(pending_.end(), ask.places.begin(), ask.places.end());
   std::stable_sort(pending_.begin(), pending_.end(),
                    [](Place a, Place b) { return a.fetch < b.fetch; });
+}
+
+// A server that answers its status and gives no rows is of no use.
+void RowFetcher::note_failure(const Ask& ask) {
+  if (servers_.server(ask.server).note_failed_rows(ask.request) >= kMostInARow)
+    servers_.set_down(ask.server, ask.problem);
 }
 
 void RowFetcher::take_answer(const Ask& ask) const {

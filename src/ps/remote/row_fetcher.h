@@ -29,6 +29,7 @@ class RowFetcher {
     std::unique_ptr<HttpExchange> exchange{};
     std::string problem{};    // why there is no answer
     bool is_refused = false;  // asking the same server again would not help
+    bool is_at_fault = true;  // else the request was
     std::chrono::steady_clock::time_point begin{};
   };
 
@@ -39,6 +40,7 @@ class RowFetcher {
   void refused(Ask& ask, const std::string& problem);
   void run_all(Deadline deadline);
   void finish(Ask& ask);
+  void note_failure(const Ask& ask);
   void take_answer(const Ask& ask) const;
   [[noreturn]] void give_up() const;
 

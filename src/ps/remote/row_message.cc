@@ -181,6 +181,13 @@ RowRequest decode_row_request(std::string_view bytes) {
   return request;
 }
 
+size_t most_decoded_bytes(size_t message_bytes) {
+  // Length of the name, dimension and number of keys; a list that doubles when it is full.
+  constexpr size_t kSmallestTable = 3 * sizeof(uint32_t), kGrowing = 3;
+  const size_t tables = std::min<size_t>(message_bytes / kSmallestTable, kMostTables);
+  return message_bytes + tables * kGrowing * sizeof(RowRequest::Table);
+}
+
 size_t answer_bytes(const RowRequest& request) {
   size_t bytes = kAnswerHead + kChecksumBytes;
   for (const RowRequest::Table& table : request.tables)

@@ -56,6 +56,9 @@ std::string encode(const RowRequest& request);
 // Throws kInvalidArgument for anything but what encode() writes.
 RowRequest decode_row_request(std::string_view bytes);
 
+// An upper bound of what decode_row_request allocates for a message of this many bytes.
+size_t most_decoded_bytes(size_t message_bytes);
+
 // Of the answer to a request.
 size_t answer_bytes(const RowRequest& request);
 // `fetch` fills the rows [keys, dim] and the flags (1: found) of table t. Rows that are not found

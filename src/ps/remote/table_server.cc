@@ -59,12 +59,14 @@ std::vector<TableServerAddress> parse_table_servers(std::string_view text) {
 }
 
 TableServer::TableServer(TableServerAddress address, std::string token,
-                         std::chrono::milliseconds connect_timeout, HostResolver& resolver)
+                         std::chrono::milliseconds connect_timeout, HostResolver& resolver,
+                         const ClientTlsContext* tls)
     : address_(std::move(address)),
       name_(address_.text()),
       token_(std::move(token)),
       connect_timeout_(connect_timeout),
-      resolver_(resolver) {}
+      resolver_(resolver),
+      tls_(tls) {}
 
 TableServer::State TableServer::state() const {
   std::lock_guard lock(mutex_);
@@ -85,7 +87,7 @@ bool TableServer::has_answered_since(Deadline time) const {
 }
 
 bool TableServer::set_down(const std::string& problem) {
-  std::vector<FileDescriptor> closed;
+  std::vector<ServerConnection> closed;
   std::lock_guard lock(mutex_);
   closed.swap(idle_);
   const bool was_up = std::exchange(state_.is_up, false);
@@ -93,14 +95,36 @@ bool TableServer::set_down(const std::string& problem) {
   return was_up;
 }
 
-FileDescriptor TableServer::connect(Deadline deadline) {
+int TableServer::note_failed_rows(const RowRequest& request) {
+  RowRequest probe{.model = request.model};
+  if (!request.tables.empty()) {
+    const RowRequest::Table& table = request.tables.front();
+    probe.tables.push_back({table.name, table.dim, {table.keys.front()}});
+  }
+  std::lock_guard lock(mutex_);
+  probe_ = std::move(probe);
+  return ++failed_in_a_row_;
+}
+
+void TableServer::note_answered_rows() {
+  std::lock_guard lock(mutex_);
+  probe_.reset();
+  failed_in_a_row_ = 0;
+}
+
+std::optional<RowRequest> TableServer::rows_to_probe() const {
+  std::lock_guard lock(mutex_);
+  return state_.is_up ? std::nullopt : probe_;
+}
+
+ServerConnection TableServer::connect(Deadline deadline) {
   deadline = std::min(deadline, std::chrono::steady_clock::now() + connect_timeout_);
   try {
     FileDescriptor socket(
         connect_first(resolver_.resolve(address_.host, address_.port, deadline), deadline));
     const int on = 1;
     setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    return socket;
+    return {std::move(socket), tls_, address_.host};
   } catch (const Error& error) {
     throw Error(ErrorCode::kUnavailable, cat("cannot connect: ", error.what()));
   }
@@ -108,16 +132,16 @@ FileDescriptor TableServer::connect(Deadline deadline) {
 
 std::unique_ptr<HttpExchange> TableServer::start(std::string_view path, std::string_view body,
                                                  size_t most_bytes, Deadline deadline) {
-  FileDescriptor socket(-1);
+  ServerConnection connection;
   {
     std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
-      socket = std::move(idle_.back());
+      connection = std::move(idle_.back());
       idle_.pop_back();
     }
   }
-  if (socket.get() < 0) socket = connect(deadline);
-  return std::make_unique<HttpExchange>(std::move(socket), http_post(name_, path, token_, body),
+  if (!connection.is_open()) connection = connect(deadline);
+  return std::make_unique<HttpExchange>(std::move(connection), http_post(name_, path, token_, body),
                                         most_bytes);
 }
 
@@ -128,10 +152,10 @@ bool TableServer::restart_if_stale(HttpExchange& exchange, Deadline deadline) {
 }
 
 void TableServer::take_back(HttpExchange& exchange) {
-  FileDescriptor socket = exchange.take_socket();
-  if (socket.get() < 0) return;
+  ServerConnection connection = exchange.take_connection();
+  if (!connection.is_open()) return;
   std::lock_guard lock(mutex_);
-  if (idle_.size() < kMostIdle) idle_.push_back(std::move(socket));
+  if (idle_.size() < kMostIdle) idle_.push_back(std::move(connection));
 }
 
 void TableServer::count_request(std::chrono::nanoseconds took, bool has_failed) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,9 +52,10 @@ class TableServer {
     bool operator==(const State&) const = default;
   };
 
-  // `resolver` must outlive it.
+  // `resolver` and `tls`, null without TLS, must outlive it.
   TableServer(TableServerAddress address, std::string token,
-              std::chrono::milliseconds connect_timeout, HostResolver& resolver);
+              std::chrono::milliseconds connect_timeout, HostResolver& resolver,
+              const ClientTlsContext* tls = nullptr);
 
   const std::string& name() const { return name_; }
   State state() const;
@@ -63,6 +65,14 @@ class TableServer {
   bool has_answered_since(Deadline time) const;
   // Down until set_state() says otherwise. Whether it was up.
   bool set_down(const std::string& problem);
+
+  // A request for rows failed, that was asked as in `request`: how many did in a row. One that was
+  // answered ends that.
+  int note_failed_rows(const RowRequest& request);
+  void note_answered_rows();
+  // A small request for rows such as failed last: a server that does not answer it is not up,
+  // whatever its status says. Nothing while rows are answered.
+  std::optional<RowRequest> rows_to_probe() const;
 
   // A request over a free connection or a new one. Throws kUnavailable when there is none by the
   // deadline.
@@ -79,16 +89,19 @@ class TableServer {
   TableServerCounts counts() const;
 
  private:
-  FileDescriptor connect(Deadline deadline);
+  ServerConnection connect(Deadline deadline);
 
   const TableServerAddress address_;
   const std::string name_, token_;
   const std::chrono::milliseconds connect_timeout_;
   HostResolver& resolver_;
+  const ClientTlsContext* const tls_;
   mutable std::mutex mutex_;
   State state_;
   Deadline answered_ = Deadline::min();  // when its status arrived last
-  std::vector<FileDescriptor> idle_;
+  std::vector<ServerConnection> idle_;
+  std::optional<RowRequest> probe_;
+  int failed_in_a_row_ = 0;
   std::atomic<uint64_t> requests_{0}, failures_{0}, retries_{0}, nanoseconds_{0};
   std::array<std::atomic<uint64_t>, TableServerCounts::kBounds.size() + 1> buckets_{};
 };

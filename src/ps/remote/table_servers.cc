@@ -50,10 +50,11 @@ TableServers::TableServers(TableServersOptions options)
   EMBLEM_REQUIRE(options_.servers.size() < 1000, "table servers: ", options_.servers.size(),
                  " addresses; at most 999 are possible");
   // One that does not answer must leave time for its replica.
+  if (options_.tls) tls_.emplace(*options_.tls);
   const auto connect_timeout = std::max(kConnectTimeout, options_.timeout / 2);
   for (const TableServerAddress& address : options_.servers) {
-    servers_.push_back(
-        std::make_unique<TableServer>(address, options_.token, connect_timeout, resolver_));
+    servers_.push_back(std::make_unique<TableServer>(address, options_.token, connect_timeout,
+                                                     resolver_, tls_ ? &*tls_ : nullptr));
   }
   asked_.resize(servers_.size());
   due_.resize(servers_.size());
@@ -116,6 +117,32 @@ std::string TableServers::status_request() const {
   return encode(request);
 }
 
+// Throws kUnavailable. One that refuses the request has answered: the version may be gone.
+void TableServers::probe_rows(TableServer& server, Deadline deadline) {
+  std::optional<RowRequest> request = server.rows_to_probe();
+  if (!request) return;
+  request->number = next_number();
+  std::string problem;
+  const auto exchange = server.start(kRowsPath, encode(*request), kMostStatusBytes, deadline);
+  HttpExchange* const all[] = {exchange.get()};
+  run_exchanges(all, deadline);
+  if (!exchange->has_answer()) {
+    problem = exchange->problem();
+  } else if (exchange->status() >= 500) {
+    problem = cat("status ", exchange->status(), ": ", printable(exchange->body().substr(0, 300)));
+  } else if (exchange->status() == 200) {
+    try {
+      read_answer(*request, exchange->body(), [](size_t, const char*, const uint8_t*) {});
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  if (!problem.empty())
+    throw Error(ErrorCode::kUnavailable, "it answers its status, but not rows: " + problem);
+  server.take_back(*exchange);
+  server.note_answered_rows();
+}
+
 void TableServers::ask(size_t at, Deadline deadline) {
   TableServer& server = *servers_[at];
   const auto exchange = server.start(kStatusPath, status_request(), kMostStatusBytes, deadline);
@@ -129,6 +156,7 @@ void TableServers::ask(size_t at, Deadline deadline) {
   }
   StatusAnswer answer = decode_status_answer(exchange->body());
   server.take_back(*exchange);
+  probe_rows(server, deadline);
   const bool was_up = server.state().is_up;
   std::sort(answer.models.begin(), answer.models.end());
   const TableServer::State state{true, "", answer.parts, answer.row_type, std::move(answer.models)};

@@ -2,7 +2,8 @@
 //
 // Each server is asked for its status several times a second: which parts it holds, of which
 // versions of which models. Servers with the same parts are replicas. A server that cannot be
-// reached, or that does not answer in time, is not used until its status arrives again.
+// reached, that does not answer in time, or that fails several requests for rows in a row, is not
+// used until its status arrives again and it gives a row.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -31,6 +33,7 @@ struct TableServersOptions {
   std::chrono::milliseconds timeout{1000};
   std::chrono::milliseconds status_interval{250};  // between two questions for the status
   ResolveHost resolve = resolve_host;
+  std::optional<ClientTls> tls;  // connections are encrypted and servers checked; else neither
 };
 
 // Rows to fetch from one table.
@@ -90,11 +93,13 @@ class TableServers {
   void wait_until_asked(uint64_t times);
   void watch(size_t server) noexcept;
   void ask(size_t server, Deadline deadline);
+  void probe_rows(TableServer& server, Deadline deadline);
   std::string status_request() const;
   void warn_of_row_types(size_t server) const;  // where another server has another
 
   const TableServersOptions options_;
   HostResolver resolver_;
+  std::optional<ClientTlsContext> tls_;
   std::vector<std::unique_ptr<TableServer>> servers_;
   std::atomic<uint64_t> next_number_, turns_{0}, failed_lookups_{0};
 

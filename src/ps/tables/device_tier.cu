@@ -126,10 +126,12 @@ class DeviceTier::Missing final : public MissingRowSource {
   }
   void make_room(size_t rows) {
     if (rows <= room_) return;
-    room_ = rows + rows / 2;
+    const size_t room = rows + rows / 2;
     const auto row_bytes = static_cast<size_t>(tier_.cache_->settings().row_bytes);
-    host_ = std::make_unique<PinnedMemory>(room_ * (row_bytes + 1));
-    device_flags_ = Buffer<uint8_t>(Device::kCuda, static_cast<int64_t>(room_));
+    auto host = std::make_unique<PinnedMemory>(room * (row_bytes + 1));
+    device_flags_ = Buffer<uint8_t>(Device::kCuda, static_cast<int64_t>(room));
+    host_ = std::move(host);
+    room_ = room;
   }
 
   // The rows, or what keys without one read as, in host_; flags say which are there.
@@ -340,8 +342,9 @@ void DeviceTier::fetch_later(std::span<const int64_t> keys, std::span<const int3
       if (tables[i] == static_cast<int32_t>(t)) wanted.keys.push_back(keys[i]);
     }
     if (wanted.keys.empty()) continue;
-    wanted_keys_ += wanted.keys.size();
+    const size_t count = wanted.keys.size();
     wanted_.push_back(std::move(wanted));
+    wanted_keys_ += count;
   }
   changed_.notify_all();
 }

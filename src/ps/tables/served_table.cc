@@ -8,7 +8,9 @@
 
 #include "core/log.h"
 #include "ps/tables/filtered_rows.h"
+#include "ps/tables/finite_rows.h"
 #include "ps/tables/promotion_queue.h"
+#include "store/partitioned_table.h"
 
 namespace emblem {
 namespace {
@@ -56,6 +58,7 @@ void ServedTable::fetch_from_l3(std::span<const int64_t> keys, std::span<float> 
   try {
     const Stopwatch watch;
     hits = l3_->fetch(keys, rows, found);
+    hits -= refuse_read_rows(rows, found);
     l3_counters_.add(this_cpu(), {.hits = static_cast<uint64_t>(hits),
                                   .misses = keys.size() - static_cast<uint64_t>(hits),
                                   .nanoseconds = watch.nanoseconds()});
@@ -67,10 +70,63 @@ void ServedTable::fetch_from_l3(std::span<const int64_t> keys, std::span<float> 
   promotions_->add(weak_from_this(), dim(), keys, rows, found, version);
 }
 
+void ServedTable::set_fallback(std::shared_ptr<const RowFallback> fallback) {
+  std::lock_guard lock(fallback_mutex_);
+  fallback_.swap(fallback);
+}  // the one before goes after the lock is released
+
+std::shared_ptr<const RowFallback> ServedTable::fallback() const {
+  std::lock_guard lock(fallback_mutex_);
+  return fallback_;
+}
+
+uint64_t ServedTable::rows_damaged() const {
+  const auto* table = dynamic_cast<const PartitionedTable*>(l2_.get());
+  return table == nullptr ? 0 : table->damaged();
+}
+
+void ServedTable::fetch_lost(std::span<const int64_t> keys, std::span<float> rows,
+                             std::span<uint8_t> found) {
+  if (l3_ != nullptr) return fetch_from_l3(keys, rows, found);
+  const auto files = fallback();
+  if (files == nullptr || !std::all_of(keys.begin(), keys.end(),
+                                       [&](int64_t key) { return files->covers(key); })) {
+    throw Error(ErrorCode::kUnavailable,
+                cat("table ", settings_.name, ": redis has lost rows or has damaged ones; they are "
+                    "filled in again, try again soon"));
+  }
+  const Stopwatch watch;
+  const auto hits = static_cast<uint64_t>(files->fetch(keys, rows, found));
+  fallback_counters_.add(this_cpu(), {.hits = hits,
+                                      .misses = keys.size() - hits,
+                                      .nanoseconds = watch.nanoseconds()});
+}
+
+// Such rows were written by another program: Emblem writes none.
+int64_t ServedTable::refuse_read_rows(std::span<const float> rows, std::span<uint8_t> found) {
+  int64_t refused = 0;
+  const auto width = static_cast<size_t>(dim());
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == 0 || are_finite(rows.subspan(i * width, width))) continue;
+    found[i] = 0;
+    ++refused;
+  }
+  if (refused > 0) count_refused(static_cast<uint64_t>(refused));
+  return refused;
+}
+
 void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> rows,
                         UpdateTiers tiers) {
-  if (settings_.filter.takes_all()) return apply_all(keys, rows, tiers);
-  const FilteredRows taken(settings_.filter, keys, rows);
+  const FiniteRows finite(keys, rows);
+  if (finite.refused() > 0) {
+    count_refused(finite.refused());
+    log_error(cat("table ", settings_.name, ": ", finite.refused(), " of ", keys.size(),
+                  " rows of an update are NaN or infinite, first that of key ",
+                  finite.first_refused(), "; they keep their previous values"));
+    if (finite.keys().empty()) return;
+  }
+  if (settings_.filter.takes_all()) return apply_all(finite.keys(), finite.rows(), tiers);
+  const FilteredRows taken(settings_.filter, finite.keys(), finite.rows());
   if (!taken.keys.empty()) apply_all(taken.keys, taken.rows, tiers);
 }
 

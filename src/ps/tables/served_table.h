@@ -8,6 +8,7 @@
 // still missing, and reads the default row for keys that no tier has, which are counted. A tier
 // that cannot be reached is counted as an error and skipped as long as a tier below can answer;
 // otherwise the lookup fails with kUnavailable. L3 holds all rows of a model, L2 those that fit.
+// Where Redis has lost partitions and there is no L3, a fallback may give the rows of the files.
 //
 // Thread-safe. Reads never wait for updates.
 #pragma once
@@ -23,6 +24,7 @@
 
 #include "embedding/parts.h"
 #include "embedding/settings.h"
+#include "ps/tables/row_fallback.h"
 #include "ps/tables/table_cache.h"
 #include "ps/tables/tier_counters.h"
 #include "store/kv_store.h"
@@ -67,13 +69,31 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // ---- reading (ps/tables/table_fetch.h asks all tiers) ----
   // rows[i] = the row of keys[i] in L3 and found[i] = 1, or found[i] = 0 when it has none. rows is
   // [keys, dim]; keys should be different, and such that L2 does not have. Without L3, nothing is
-  // found. Throws kUnavailable.
+  // found. A row with NaN or infinite values is counted as refused and not found. Throws
+  // kUnavailable.
   void fetch_from_l3(std::span<const int64_t> keys, std::span<float> rows,
                      std::span<uint8_t> found);
 
+  // ---- a loss in L2 ----
+  // Gives rows while L2 is filled again; null: none is needed.
+  void set_fallback(std::shared_ptr<const RowFallback> fallback);
+  std::shared_ptr<const RowFallback> fallback() const;
+  // As fetch_from_l3, of keys that L2 has lost: from L3 or the fallback. Throws kUnavailable when
+  // neither can say what the rows are.
+  void fetch_lost(std::span<const int64_t> keys, std::span<float> rows, std::span<uint8_t> found);
+  // Partitions of L2 that are lost now, and that were filled again so far.
+  void set_lost_parts(size_t parts) { lost_parts_.store(parts, std::memory_order_relaxed); }
+  size_t lost_parts() const { return lost_parts_.load(std::memory_order_relaxed); }
+  void count_refilled(uint64_t parts) {
+    parts_refilled_.fetch_add(parts, std::memory_order_relaxed);
+  }
+  uint64_t parts_refilled() const { return parts_refilled_.load(std::memory_order_relaxed); }
+  uint64_t rows_damaged() const;  // that lookups found in L2
+
   // ---- changes ----
-  // Rows that are new or have new values, into L3, then L2, then caches. Throws kUnavailable when a
-  // tier cannot take them; the same update may be given again.
+  // Rows that are new or have new values, into L3, then L2, then caches. Rows with NaN or infinite
+  // values are refused: logged, counted and skipped. Throws kUnavailable when a tier cannot take
+  // the others; the same update may be given again.
   void apply(std::span<const int64_t> keys, std::span<const float> rows, UpdateTiers tiers = {});
   // Lets `fill` write all rows into L2; updates wait meanwhile.
   void refill_l2(const std::function<void(KvTable&)>& fill);
@@ -99,8 +119,12 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   TierCounts l1_counts() const { return l1_counters_.read(); }  // lookups of caches on devices
   TierCounts l2_counts() const { return l2_counters_.read(); }
   TierCounts l3_counts() const { return l3_counters_.read(); }
+  TierCounts fallback_counts() const { return fallback_counters_.read(); }
   uint64_t missing_everywhere() const { return missing_counters_.read().misses; }
   uint64_t rows_updated() const { return rows_updated_.load(std::memory_order_relaxed); }
+  uint64_t rows_refused() const { return rows_refused_.load(std::memory_order_relaxed); }
+  // Rows of any origin that are NaN or infinite and so are not served.
+  void count_refused(uint64_t rows) { rows_refused_.fetch_add(rows, std::memory_order_relaxed); }
   uint64_t rows_evicted() const { return l2_ == nullptr ? 0 : l2_->evicted(); }  // from L2
   void count_l1(unsigned cpu, const TierCounts& counts) { l1_counters_.add(cpu, counts); }
   void count_l2(unsigned cpu, const TierCounts& counts) { l2_counters_.add(cpu, counts); }
@@ -111,14 +135,19 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
  private:
   void apply_all(std::span<const int64_t> keys, std::span<const float> rows, UpdateTiers tiers);
   void refresh_l2();
+  int64_t refuse_read_rows(std::span<const float> rows, std::span<uint8_t> found);
   void warn_of_lost_rows();
 
   ServedTableSettings settings_;
   std::shared_ptr<KvTable> l2_, l3_;
   const MemoryTable* memory_;
   PromotionQueue* promotions_;
-  TierCounters l1_counters_, l2_counters_, l3_counters_, missing_counters_;
-  std::atomic<uint64_t> rows_updated_{0};
+  TierCounters l1_counters_, l2_counters_, l3_counters_, fallback_counters_, missing_counters_;
+  mutable std::mutex fallback_mutex_;
+  std::shared_ptr<const RowFallback> fallback_;
+  std::atomic<size_t> lost_parts_{0};
+  std::atomic<uint64_t> parts_refilled_{0};
+  std::atomic<uint64_t> rows_updated_{0}, rows_refused_{0};
   std::atomic<bool> promotes_{true};
   bool warned_of_lost_rows_ = false;  // with writer_ held
   std::mutex writer_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/inner_path.h"
 #include "core/log.h"
 #include "ps/config/sparse_folder.h"
 #include "ps/tables/database_notes.h"
@@ -86,12 +87,13 @@ void DeltaApplier::apply(ServedModel& model, const DeltaFolder& delta, const Ste
     ServedTable& served = model.table(table.name);
     EMBLEM_REQUIRE(served.dim() == table.dim, delta.path, ": table ", table.name,
                    " has rows of dimension ", table.dim, ", but the model's have ", served.dim());
-    SparseFolder folder(cat(delta.path, "/", table.name), table.dim);
+    SparseFolder folder(path_below(delta.path, table.name), table.dim);
     if (folder.rows() != table.rows) {
       throw Error(ErrorCode::kCorruption,
                   cat(delta.path, ": table ", table.name, " has ", folder.rows(),
                       " rows, but its manifest says ", table.rows));
     }
+    check_delta_table(delta, table);
     rows += static_cast<uint64_t>(table.rows);
     sources.emplace_back(&served, std::move(folder));
   }

@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <new>
 
+#include "core/file.h"
 #include "ps/updates/updates_test.h"
 #include "store/rocksdb_store.h"
 
@@ -84,6 +88,52 @@ TEST_F(UpdatesTest, ABadDeltaIsNotAppliedInPartAndHoldsUpThoseAfterIt) {
   std::filesystem::remove_all(list_deltas(deltas())[0].path);
   server.look_for_deltas("m");
   EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(12, 12));
+}
+
+TEST_F(UpdatesTest, ADamagedDeltaIsNotApplied) {
+  ParameterServer server;
+  const auto model = server.load_model("m", 1, tables());
+  server.watch_deltas("m", deltas(), kNever);
+  write(1, {1, 2}, 11);
+  const std::string path = list_deltas(deltas())[0].path + "/a/emb_vector";
+  const std::string whole = read_text_file(path);
+  std::string damaged = whole;
+  damaged[9] = static_cast<char>(damaged[9] ^ 0x10);
+  std::ofstream(path, std::ios::binary) << damaged;
+  server.look_for_deltas("m");
+  EXPECT_THAT(lookup(model->table("a"), {1, 2}), ElementsAre(1, 1, 2, 2));
+  EXPECT_EQ(model->freshness().errors, 1u);
+  EXPECT_EQ(model->sequence(), 0);
+  std::ofstream(path, std::ios::binary) << whole;  // copied again
+  server.look_for_deltas("m");
+  EXPECT_THAT(lookup(model->table("a"), {1, 2}), ElementsAre(11, 11, 11, 11));
+}
+
+TEST_F(UpdatesTest, RowsThatAreNaNOrInfiniteAreRefusedAndCounted) {
+  ParameterServer server(on_disk());
+  const auto model = server.load_model("m", 1, tables());
+  ServedTable& table = model->table("a");
+  const float nan = std::nanf(""), infinite = std::numeric_limits<float>::infinity();
+  table.apply(std::vector<int64_t>{1, 2, 3, 4}, std::vector<float>{nan, 5, 6, 6, 7, infinite, 8, 8});
+  EXPECT_THAT(lookup(table, {1, 2, 3, 4}), ElementsAre(1, 1, 6, 6, 3, 3, 8, 8));
+  EXPECT_EQ(table.rows_refused(), 2u);
+  table.apply(std::vector<int64_t>{1}, std::vector<float>{nan, nan});
+  EXPECT_EQ(table.rows_refused(), 3u);
+}
+
+TEST_F(UpdatesTest, RowsOfFilesThatAreNaNAreNotServed) {
+  const auto sources = tables();
+  std::fstream file(sources[0].folder + "/emb_vector",
+                    std::ios::binary | std::ios::in | std::ios::out);
+  const float nan = std::nanf("");
+  file.seekp(7 * 8).write(reinterpret_cast<const char*>(&nan), sizeof nan);
+  file.close();
+  for (const PsConfig& config : {PsConfig{}, on_disk()}) {
+    ParameterServer server(config);
+    const auto model = server.load_model("m", 1, sources);
+    EXPECT_THAT(lookup(model->table("a"), {6, 7, 8}), ElementsAre(6, 6, 0, 0, 8, 8));
+    EXPECT_EQ(model->table("a").rows_refused(), 1u);
+  }
 }
 
 TEST_F(UpdatesTest, AGapIsCountedAndTheDeltasAfterItAreApplied) {

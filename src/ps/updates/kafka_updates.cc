@@ -6,6 +6,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <thread>
 
 #include "core/caught_error.h"
@@ -26,6 +28,18 @@ struct Batch {
 };
 
 constexpr int kMetadataTimeoutMs = 1000;
+
+// Valid while the message is.
+std::optional<std::string_view> checksum_header(const rd_kafka_message_t& message) {
+  rd_kafka_headers_t* headers = nullptr;
+  const void* value = nullptr;
+  size_t bytes = 0;
+  if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+      rd_kafka_header_get_last(headers, kUpdateChecksumHeader, &value, &bytes) !=
+          RD_KAFKA_RESP_ERR_NO_ERROR)
+    return std::nullopt;
+  return std::string_view(static_cast<const char*>(value), bytes);
+}
 
 std::string with_commas(std::string brokers) {
   std::replace(brokers.begin(), brokers.end(), ';', ',');
@@ -72,6 +86,7 @@ KafkaUpdates::KafkaUpdates(Settings settings, Apply apply) : state_(std::make_un
       .set("enable.auto.commit", "false")
       .set("enable.auto.offset.store", "false")
       .set("auto.offset.reset", "earliest")
+      .set("check.crcs", "true")
       .set("allow.auto.create.topics", "true")
       .set("session.timeout.ms", "10000")
       .set("topic.metadata.refresh.interval.ms",
@@ -225,8 +240,9 @@ void KafkaUpdates::State::take(const rd_kafka_message_t& message) {
   const std::string topic = rd_kafka_topic_name(message.rkt);
   UpdateRows update;
   try {
-    update = parse_update_message({static_cast<const char*>(message.payload), message.len},
-                                  settings.key_bytes);
+    const std::string_view payload(static_cast<const char*>(message.payload), message.len);
+    if (const auto checksum = checksum_header(message)) check_update_checksum(payload, *checksum);
+    update = parse_update_message(payload, settings.key_bytes);
   } catch (const Error& error) {
     ++refused;
     log_error(

@@ -17,7 +17,8 @@ namespace emblem {
 
 // Reads in a thread of its own and commits what was applied, never before: a message may come
 // twice, none is lost. An update that cannot be applied for now (kUnavailable) is tried again,
-// after a pause, until it can; a message that is not an update is counted, logged and skipped.
+// after a pause, until it can; a message that is not an update, or does not have the checksum in its
+// header, is counted, logged and skipped.
 // Thread-safe.
 class KafkaUpdates {
  public:
@@ -61,7 +62,7 @@ class KafkaUpdates {
 };
 
 // Writes updates, as trainers do: for tools and tests. All messages of a key go to the same
-// partition, and so stay in order.
+// partition, and so stay in order. Throws kInvalidArgument for NaN and infinite values.
 void send_updates(KafkaProducer& producer, const std::string& topic, std::span<const int64_t> keys,
                   std::span<const float> rows, int64_t dim, size_t key_bytes = 8);
 

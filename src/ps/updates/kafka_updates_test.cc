@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cmath>
 #include <new>
 
 #include "ps/updates/update_intake.h"
@@ -58,6 +59,38 @@ TEST_F(KafkaTest, RowsOfMessagesAreServed) {
   EXPECT_TRUE(model->freshness().age_seconds.has_value());
   EXPECT_EQ(model->freshness().rows, 4951u);
   EXPECT_GE(server.kafka_counts().messages, 9u);
+}
+
+TEST_F(KafkaTest, DamagedMessagesAreCountedAndSkipped) {
+  ParameterServer server(with_kafka());
+  const auto model = server.load_model("m", 1, tables());
+  const std::vector<int64_t> keys = {1};
+  const std::string message = make_update_message(keys, std::vector<float>{11, 11}, 2, 8);
+  std::string damaged = message;
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  const std::string checksum = update_checksum(message);
+  producer_.send("hps_et.m.a", damaged, "k", {kUpdateChecksumHeader, checksum});
+  EXPECT_TRUE(becomes_true([&] { return server.kafka_counts().refused == 1; }));
+  EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(1, 1));
+  producer_.send("hps_et.m.a", message, "k", {kUpdateChecksumHeader, checksum});
+  EXPECT_TRUE(reads(*model, 1, 11));
+  // HPS's messages have no header.
+  producer_.send("hps_et.m.a", make_update_message(keys, std::vector<float>{12, 12}, 2, 8), "k");
+  EXPECT_TRUE(reads(*model, 1, 12));
+  EXPECT_EQ(server.kafka_counts().refused, 1u);
+}
+
+TEST_F(KafkaTest, RowsThatAreNaNAreNeitherSentNorApplied) {
+  ParameterServer server(with_kafka());
+  const auto model = server.load_model("m", 1, tables());
+  const float nan = std::nanf("");
+  EXPECT_THROW(post({1}, nan), Error);
+  const std::string message = make_update_message(std::vector<int64_t>{1, 2},
+                                                  std::vector<float>{nan, 1, 12, 12}, 2, 8);
+  producer_.send("hps_et.m.a", message, "k");
+  EXPECT_TRUE(reads(*model, 2, 12));
+  EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(1, 1));
+  EXPECT_EQ(model->table("a").rows_refused(), 1u);
 }
 
 TEST_F(KafkaTest, MessagesThatAreNoUpdatesAreCountedAndSkipped) {

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "core/finite.h"
 #include "emblem/error.h"
 #include "ps/updates/kafka_updates.h"
 #include "ps/updates/update_message.h"
@@ -18,14 +19,17 @@ void send_updates(KafkaProducer& producer, const std::string& topic, std::span<c
   const auto width = static_cast<size_t>(dim);
   EMBLEM_REQUIRE(keys.size() * width == rows.size(), "kafka: ", keys.size(), " keys of dimension ",
                  dim, " do not fit ", rows.size(), " floats");
+  EMBLEM_REQUIRE(are_finite(rows), "kafka: topic ", topic,
+                 ": rows with NaN or infinite values are not sent");
   struct Group {
     std::vector<int64_t> keys;
     std::vector<float> rows;
   };
   std::map<size_t, Group> groups;
   const auto send = [&](size_t number, Group& group) {
-    producer.send(topic, make_update_message(group.keys, group.rows, dim, key_bytes),
-                  std::to_string(number));
+    const std::string message = make_update_message(group.keys, group.rows, dim, key_bytes);
+    producer.send(topic, message, std::to_string(number),
+                  {kUpdateChecksumHeader, update_checksum(message)});
     group = {};
   };
   for (size_t i = 0; i < keys.size(); ++i) {

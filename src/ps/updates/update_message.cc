@@ -2,6 +2,9 @@
 
 #include <cstring>
 
+#include "core/checksum.h"
+#include "core/self_checksum.h"
+#include "core/text.h"
 #include "emblem/error.h"
 #include "store/key_bytes.h"
 
@@ -63,6 +66,19 @@ std::string make_update_message(std::span<const int64_t> keys, std::span<const f
                    row_bytes);
   }
   return message;
+}
+
+std::string update_checksum(std::string_view message) {
+  Checksum checksum;
+  checksum.add(message.data(), message.size());
+  return checksum_digits(checksum.value());
+}
+
+void check_update_checksum(std::string_view message, std::string_view checksum) {
+  const std::string found = update_checksum(message);
+  if (found == checksum) return;
+  refuse(cat("that is damaged: its checksum is ", found, ", but its header says ",
+             printable(checksum.substr(0, 64))));
 }
 
 }  // namespace emblem

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "core/caught_error.h"
 #include "core/device.h"
@@ -34,10 +35,16 @@ const InputTensor& find_input(const InferRequest& request, const char* name) {
 
 class HpsEngine final : public Engine {
  public:
-  HpsEngine(std::vector<int64_t> dims, int64_t keys_per_sample, std::unique_ptr<HpsLookup> lookup)
+  using MakeLookup = std::function<std::unique_ptr<HpsLookup>()>;
+
+  // `renew` makes another lookup in the place of one whose buffers are to be freed; null: they
+  // stay.
+  HpsEngine(std::vector<int64_t> dims, int64_t keys_per_sample, std::unique_ptr<HpsLookup> lookup,
+            MakeLookup renew)
       : dims_(std::move(dims)),
         keys_per_sample_(keys_per_sample),
         lookup_(std::move(lookup)),
+        renew_(std::move(renew)),
         keys_(dims_.size()) {}
 
  protected:
@@ -50,6 +57,9 @@ class HpsEngine final : public Engine {
       }
     }
     times.infer_end = times.output_end = Clock::now();
+  }
+  void release() override {
+    if (renew_) lookup_ = renew_();
   }
 
  private:
@@ -65,7 +75,10 @@ class HpsEngine final : public Engine {
     }
     // One dimension, whether the model batches or not.
     OutputTensor rows{kHpsRows, DataType::kFp32, {floats}, {}};
-    rows.data.resize(static_cast<size_t>(floats) * sizeof(float));
+    {
+      const HeapAccount::Scope paused(nullptr);  // taken from the budget beforehand
+      rows.data.resize(static_cast<size_t>(floats) * sizeof(float));
+    }
     lookup_->copy_rows(keys_, reinterpret_cast<float*>(rows.data.data()));
     parameters = {{"NumSample", static_cast<int64_t>(keys.size()) / keys_per_sample_},
                   {"DeviceID", 0}};
@@ -75,6 +88,7 @@ class HpsEngine final : public Engine {
   const std::vector<int64_t> dims_;  // of the tables
   const int64_t keys_per_sample_;    // of all tables
   std::unique_ptr<HpsLookup> lookup_;
+  const MakeLookup renew_;
   std::vector<View<const int64_t>> keys_;  // of each table, in the request under way
 };
 
@@ -95,6 +109,7 @@ class HpsServable final : public Servable {
 
   std::vector<TensorMetadata> inputs() const override { return options_.inputs; }
   std::vector<TensorMetadata> outputs() const override { return options_.outputs; }
+  std::string problem() const override { return tables_.problem(); }
   std::string metrics(const std::string& labels) const override { return tables_.metrics(labels); }
 
   bool may_block() const override { return tables_.may_block(); }
@@ -113,12 +128,17 @@ class HpsServable final : public Servable {
       EMBLEM_REQUIRE(output.name == kHpsRows, "unexpected inference output '", output.name,
                      "' for model '", request.model, "'; its output is ", kHpsRows);
     }
-    return {1, check_counts(request, values_of<int32_t>(counts), element_count(keys.shape))};
+    EMBLEM_REQUIRE(element_count(counts.shape) == static_cast<int64_t>(ordered_.size()),
+                   "NUMKEYS has ", element_count(counts.shape), " counts, but model '",
+                   request.model, "' has ", ordered_.size(), " tables");
+    return {1, check_counts(values_of<int32_t>(counts), element_count(keys.shape))};
   }
 
   std::unique_ptr<Engine> make_engine() const override {
-    return std::make_unique<HpsEngine>(dims_, std::max<int64_t>(1, keys_per_sample_),
-                                       make_lookup());
+    HpsEngine::MakeLookup renew;
+    if (!options_.on_gpu) renew = [this] { return make_lookup(); };
+    return std::make_unique<HpsEngine>(dims_, std::max<int64_t>(1, keys_per_sample_), make_lookup(),
+                                       std::move(renew));
   }
 
  private:
@@ -170,10 +190,7 @@ class HpsServable final : public Servable {
   };
 
   // The bytes of the answer.
-  uint64_t check_counts(const InferRequest& request, const std::vector<int32_t>& counts,
-                        int64_t keys) const {
-    EMBLEM_REQUIRE(counts.size() == ordered_.size(), "NUMKEYS has ", counts.size(),
-                   " counts, but model '", request.model, "' has ", ordered_.size(), " tables");
+  uint64_t check_counts(const std::vector<int32_t>& counts, int64_t keys) const {
     int64_t sum = 0;
     uint64_t bytes = 0;
     for (size_t t = 0; t < counts.size(); ++t) {

@@ -28,13 +28,14 @@ int64_t ServedOutputs::find(const std::string& name) const {
 
 PipelineEngine::PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
                                const ServedOutputs& outputs, std::unique_ptr<Predictor> predictor,
-                               int threads)
+                               int threads, MakePredictor renew)
     : columns_(columns),
       transform_(transform),
       outputs_(outputs),
       threads_(threads > 1 ? std::make_unique<ThreadPool>(threads) : nullptr),
       context_{.threads = threads_.get()},
       predictor_(std::move(predictor)),
+      renew_(std::move(renew)),
       feed_(context_) {}
 
 bool PipelineEngine::read(std::span<EngineTask> tasks) {
@@ -62,7 +63,16 @@ void PipelineEngine::predict(std::span<EngineTask> tasks) {
   predictor_->run(context_, feed_.set(batch_), wanted_);
 }
 
+void PipelineEngine::release() {
+  piece_ = {};
+  batch_ = {};
+  values_ = {};
+  feed_ = Feed(context_);
+  if (renew_) predictor_ = renew_();
+}
+
 void PipelineEngine::answer(std::span<EngineTask> tasks) {
+  const HeapAccount::Scope paused(nullptr);  // answers are taken from the budget beforehand
   int64_t row = 0;
   for (EngineTask& task : tasks) {
     outputs_.for_each_of(*task.request, [&](size_t i) {

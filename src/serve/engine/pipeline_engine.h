@@ -2,6 +2,7 @@
 // layers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,12 +41,17 @@ struct ServedOutputs {
 // Allocates nothing per batch once it has seen batches of the size.
 class PipelineEngine final : public Engine {
  public:
-  // `columns`, `transform` and `outputs` are borrowed.
+  using MakePredictor = std::function<std::unique_ptr<Predictor>()>;
+
+  // `columns`, `transform` and `outputs` are borrowed. `renew` makes another predictor in the place
+  // of one whose buffers are to be freed; null: they stay.
   PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
-                 const ServedOutputs& outputs, std::unique_ptr<Predictor> predictor, int threads);
+                 const ServedOutputs& outputs, std::unique_ptr<Predictor> predictor, int threads,
+                 MakePredictor renew = nullptr);
 
  protected:
   void compute(std::span<EngineTask> tasks, EngineTimes& times) override;
+  void release() override;
 
  private:
   // Reads the requests into batch_; false when one of them has bad rows.
@@ -61,6 +67,7 @@ class PipelineEngine final : public Engine {
   std::unique_ptr<ThreadPool> threads_;
   Context context_;
   std::unique_ptr<Predictor> predictor_;
+  const MakePredictor renew_;
   DecodedPiece piece_;
   Batch batch_;
   Feed feed_;

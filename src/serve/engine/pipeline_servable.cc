@@ -85,7 +85,10 @@ class PipelineServable final : public Servable {
   }
 
   void set_problem(std::function<std::string()> problem) { problem_ = std::move(problem); }
-  std::string problem() const override { return problem_ ? problem_() : ""; }
+  std::string problem() const override {
+    const std::string problem = problem_ ? problem_() : "";
+    return problem.empty() && tables_ != nullptr ? tables_->problem() : problem;
+  }
   std::string metrics(const std::string& labels) const override { return tables_->metrics(labels); }
   bool may_block() const override { return tables_->may_block(); }
 
@@ -105,8 +108,10 @@ class PipelineServable final : public Servable {
   }
 
   std::unique_ptr<Engine> make_engine() const override {
+    PipelineEngine::MakePredictor renew;
+    if (!options_.gpu.used) renew = [this] { return make_predictor(); };
     return std::make_unique<PipelineEngine>(columns_, transform_, outputs_, make_predictor(),
-                                            options_.threads);
+                                            options_.threads, std::move(renew));
   }
 
  private:

@@ -15,7 +15,7 @@ using Input = RequestColumns::Input;
 constexpr int64_t kMostRows = int64_t{1} << 24;
 
 DataType input_type(const ColumnRequest& request) {
-  if (request.weighted) return DataType::kBytes;
+  if (request.weighted || !request.number_form.is_plain()) return DataType::kBytes;
   switch (request.type) {
     case ColumnType::kFloat:
       return DataType::kFp32;

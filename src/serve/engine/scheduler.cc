@@ -54,7 +54,10 @@ void choose_outputs(const InferRequest& request, std::vector<OutputTensor>& outp
   for (const RequestedOutput& wanted : request.outputs) {
     for (OutputTensor& output : outputs) {
       if (output.name != wanted.name) continue;
-      chosen.push_back(wanted.classes > 0 ? classify(output, wanted.classes, true, {}) : output);
+      if (wanted.classes > 0)
+        chosen.push_back(classify(output, wanted.classes, true, {}));
+      else
+        chosen.push_back(std::move(output));
     }
   }
   outputs = std::move(chosen);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/heap_account.h"
 #include "serve/protocol/inference_service.h"
 
 namespace emblem {
@@ -39,6 +40,11 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
+  // From now on what batches allocate is taken from `budget`, which outlives the engine, before it
+  // is allocated: a batch for which nothing is left fails with kUnavailable. Buffers that are kept
+  // between batches stay taken, and are released where they are large or the budget is scarce.
+  void take_memory_from(MemoryBudget& budget);
+
   // Answers all tasks, whose requests have passed Servable::check, and sets all of `times`.
   // Whatever compute() throws becomes the error of the tasks that it has not answered.
   void run(std::span<EngineTask> tasks, EngineTimes& times) noexcept;
@@ -47,6 +53,14 @@ class Engine {
   // Fills outputs or error of each task; one bad request should not fail the others. May throw
   // anything, after which the engine must be able to run the next batch. `times` begin as now.
   virtual void compute(std::span<EngineTask> tasks, EngineTimes& times) = 0;
+  // Frees what is kept between batches.
+  virtual void release() {}
+
+ private:
+  void release_if_scarce() noexcept;
+
+  MemoryBudget* budget_ = nullptr;
+  std::shared_ptr<HeapAccount> account_;
 };
 
 // Const methods may be called concurrently. Outlives its engines.
@@ -69,7 +83,8 @@ class Servable {
   virtual bool may_block() const { return false; }
 
   virtual std::unique_ptr<Engine> make_engine() const = 0;
-  // Why requests would fail now, though the version is loaded; empty: they would not.
+  // Why the version is not ready, though it is loaded: requests would fail now, or rows are lost
+  // (PsVolatile::ready_while_rows_are_lost). Empty: it is.
   virtual std::string problem() const { return {}; }
 
   // Prometheus text with labels model and version; see InferenceService::extra_metrics.

@@ -24,8 +24,16 @@ constexpr const char* kDescriptions =
     "# TYPE emblem_missing_keys_total counter\n"
     "# HELP emblem_rows_updated_total Rows that updates changed\n"
     "# TYPE emblem_rows_updated_total counter\n"
+    "# HELP emblem_rows_refused_total Rows that are NaN or infinite and are not served\n"
+    "# TYPE emblem_rows_refused_total counter\n"
     "# HELP emblem_rows_evicted_total Rows that were removed to make room for others\n"
     "# TYPE emblem_rows_evicted_total counter\n"
+    "# HELP emblem_rows_damaged_total Rows that lookups found damaged in Redis\n"
+    "# TYPE emblem_rows_damaged_total counter\n"
+    "# HELP emblem_redis_partitions_lost Partitions of the table that Redis has lost, by now\n"
+    "# TYPE emblem_redis_partitions_lost gauge\n"
+    "# HELP emblem_redis_partitions_refilled_total Partitions that this server filled again\n"
+    "# TYPE emblem_redis_partitions_refilled_total counter\n"
     "# HELP emblem_updates_applied_total Deltas and messages that were applied\n"
     "# TYPE emblem_updates_applied_total counter\n"
     "# HELP emblem_update_errors_total Attempts to apply an update that failed\n"
@@ -57,6 +65,15 @@ bool ServedTables::may_block() const {
   });
 }
 
+std::string ServedTables::problem() const {
+  if (server_ == nullptr || server_->config().volatile_db.ready_while_rows_are_lost) return {};
+  for (const auto& [name, table] : model_->tables()) {
+    if (table->lost_parts() > 0)
+      return cat("redis has lost rows of table ", name, ", which are filled in again");
+  }
+  return {};
+}
+
 std::string ServedTables::metrics(const std::string& labels) const {
   std::string text = kDescriptions;
   const auto add = [&](const char* name, const std::string& more, auto value) {
@@ -80,10 +97,16 @@ std::string ServedTables::metrics(const std::string& labels) const {
     if (l1.hits + l1.misses > 0) tier("L1", l1);
     if (table->l2() != nullptr) tier("L2", table->l2_counts());
     if (table->l3() != nullptr) tier("L3", table->l3_counts());
+    const TierCounts files = table->fallback_counts();
+    if (files.hits + files.misses > 0) tier("files", files);
     const std::string more = fmt::format(",table=\"{}\"", name);
     add("emblem_missing_keys_total", more, table->missing_everywhere());
     add("emblem_rows_updated_total", more, table->rows_updated());
+    add("emblem_rows_refused_total", more, table->rows_refused());
     add("emblem_rows_evicted_total", more, table->rows_evicted());
+    add("emblem_rows_damaged_total", more, table->rows_damaged());
+    add("emblem_redis_partitions_lost", more, table->lost_parts());
+    add("emblem_redis_partitions_refilled_total", more, table->parts_refilled());
   }
   const Freshness fresh = model_->freshness();
   add("emblem_updates_applied_total", "", fresh.updates);

@@ -29,6 +29,9 @@ class ServedTables {
   // process.
   bool may_block() const;
 
+  // Why the version is not ready, where the operator wants to see a loss in Redis so; else empty.
+  std::string problem() const;
+
   // Hits, misses and time of each tier, missing keys and freshness, in Prometheus' text form.
   std::string metrics(const std::string& labels) const;
 

@@ -48,7 +48,8 @@ class Echo final : public Http2Handler {
  private:
   void answer(GrpcMessage message) {
     require(message.size() <= kLargestMessage);
-    if (message.is_compressed) message = expand(message, encoding_, kLargestMessage, &budget_);
+    message = GrpcDecoding(std::move(message), encoding_, kLargestMessage, &budget_).take();
+    require(message.size() <= kLargestMessage);
     MemoryBudget::Lease lease(budget_);
     lease.grow(message.size());
     std::string framed(kGrpcPrefixBytes, '\0');

@@ -58,14 +58,19 @@ const SharedMemoryRegions& regions_with_one() {
 // Sends the inputs back as outputs of the same names.
 void infer(Bytes bytes) {
   const SharedMemoryRegions& regions = regions_with_one();
-  InferCall call = read_infer_request(make_request(bytes), "m", "1", regions);
+  MemoryBudget budget(size_t{1} << 22);
+  HttpRequest request = make_request(bytes);
+  request.memory_budget = &budget;
+  InferCall call = read_infer_request(request, "m", "1", regions);
   InferResponse response{"m", "1", call.request->id, {}};
   for (const InputTensor& input : call.request->inputs) {
     check_bytes(input);
     response.outputs.push_back(
         {input.name, input.type, input.shape, {input.data.begin(), input.data.end()}});
   }
+  const size_t most = json_bytes_of(response, call.forms);
   const HttpResponse http = write_infer_response(std::move(response), call.forms);
+  require(http.body.size() <= most);
   JsonReader written(http.body);
   written.skip();
   written.end();

@@ -20,10 +20,10 @@ class AnswerCall final : public GrpcCall {
  private:
   // On its way from the connection's thread to another and back.
   struct Work {
-    Work(GrpcFrontEnd& front, GrpcMessage its_message)
+    Work(GrpcFrontEnd& front, GrpcDecoding its_message)
         : token(front.work), message(std::move(its_message)) {}
     GrpcWork::Token token;
-    GrpcMessage message;
+    GrpcDecoding message;
   };
   struct Answer {
     GrpcStatus status;
@@ -34,9 +34,9 @@ class AnswerCall final : public GrpcCall {
 
   void on_message(GrpcMessage message) override {
     is_answering_ = true;
-    const auto work = std::make_shared<Work>(front_, std::move(message));
+    const auto work = std::make_shared<Work>(front_, decoding_of(std::move(message)));
     const auto act = [self = std::static_pointer_cast<AnswerCall>(shared_from_this()), work] {
-      self->answer(std::move(work->message));
+      self->answer(work->message);
     };
     if (!method_.is_slow) return decode(work->message, act);
     if (!front_.slow_calls.add(act))
@@ -44,11 +44,11 @@ class AnswerCall final : public GrpcCall {
   }
 
   // On any thread.
-  void answer(GrpcMessage message) {
+  void answer(GrpcDecoding& message) {
     if (is_cancelled()) return;
     auto answer = std::make_shared<Answer>();
     answer->status = status_from([&] {
-      const GrpcMessage request = expanded(std::move(message));
+      const GrpcMessage request = message.take();
       answer->reply = reply_of(*method_.answer(front_, request.bytes()));
       if (should_compress(answer->reply)) compress_reply(answer->reply);
     });

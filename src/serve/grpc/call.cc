@@ -2,16 +2,21 @@
 
 #include <google/protobuf/message_lite.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace emblem {
 namespace {
 
-// Above, a message is decoded on another thread.
-constexpr size_t kLargeMessage = 65536;
 constexpr size_t kSmallestToCompress = 1024;
 constexpr std::string_view kContentType = "application/grpc";
 constexpr std::string_view kAcceptEncoding = "identity, deflate, gzip";
+
+// Of a request of the method.
+size_t max_bytes_of(const GrpcMethod& method, const GrpcFrontEnd& front) {
+  const auto most = static_cast<size_t>(front.options.max_message_bytes);
+  return method.has_payload ? most : std::min(most, kSmallRequestBytes);
+}
 
 }  // namespace
 
@@ -20,9 +25,10 @@ GrpcCall::GrpcCall(GrpcFrontEnd& front, const GrpcMethod& method, const Http2Pee
     : front_(front),
       method_(method),
       is_local_(peer.is_local),
+      client_(peer.client),
       loop_(peer.loop),
       stream_(&stream),
-      reader_(static_cast<size_t>(front.options.max_message_bytes), front.options.memory_budget),
+      reader_(max_bytes_of(method, front), front.options.memory_budget),
       backlog_lease_(lease_of(front.options.memory_budget)),
       receiving_since_(front.options.clock()) {}
 
@@ -44,6 +50,8 @@ void GrpcCall::begin(const Http2Headers& headers, const Http2Peer& peer) {
 
 void GrpcCall::authorize(const Http2Headers& headers) const {
   if (front_.options.access == nullptr) return;
+  // Which of several counts is a matter of taste, also of proxies on the way.
+  EMBLEM_REQUIRE(headers.count("authorization") <= 1, "duplicate authorization header");
   const Caller caller{headers.find("authorization"), is_local_,
                       [&](const std::string& name) { return headers.find(name); }};
   front_.options.access->require(method_.api, caller);
@@ -165,23 +173,23 @@ void GrpcCall::on_closed() {
   cancel();
 }
 
-void GrpcCall::decode(const GrpcMessage& message, std::function<void()> act) {
-  if (!message.is_compressed && message.size() <= kLargeMessage) return act();
-  if (!front_.decoding.try_add([act = std::move(act)] {
+GrpcDecoding GrpcCall::decoding_of(GrpcMessage message) const {
+  return {std::move(message), encoding_, max_bytes_of(method_, front_),
+          front_.options.memory_budget};
+}
+
+bool GrpcCall::try_work(WorkerPool::Job job) const {
+  return front_.decoding.try_add(client_, std::move(job));
+}
+
+void GrpcCall::decode(GrpcDecoding& message, std::function<void()> act) {
+  if (!message.is_long()) return act();
+  if (!try_work([this, &message, act = std::move(act)] {
+        if (!is_cancelled() && message.step()) return true;
         act();
         return false;
       }))
     finish({GrpcCode::kUnavailable, "too many messages wait to be decoded; try again later"});
-}
-
-GrpcMessage GrpcCall::expanded(GrpcMessage message, size_t max_bytes) const {
-  if (message.size() > max_bytes) throw_message_too_large(message.size(), max_bytes);
-  if (!message.is_compressed) return message;
-  return expand(message, encoding_, max_bytes, front_.options.memory_budget);
-}
-
-GrpcMessage GrpcCall::expanded(GrpcMessage message) const {
-  return expanded(std::move(message), static_cast<size_t>(front_.options.max_message_bytes));
 }
 
 // ---- responses ----
@@ -204,7 +212,11 @@ bool GrpcCall::should_compress(const GrpcReply& reply) const {
          reply.framed.size() >= kSmallestToCompress;
 }
 
-void GrpcCall::compress_reply(GrpcReply& reply) const { compress(reply.framed, answer_encoding_); }
+void GrpcCall::compress_reply(GrpcReply& reply) const {
+  MemoryBudget::Lease lease = lease_of(front_.options.memory_budget);
+  if (!lease.try_grow(reply.framed.size())) return;  // without memory for that, it stays as it is
+  compress(reply.framed, answer_encoding_);
+}
 
 void GrpcCall::send(GrpcReply reply) {
   if (!is_open()) return;

@@ -68,12 +68,13 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   // Thread-safe from here on.
   const Http2Loop& loop() const { return loop_; }
   bool is_cancelled() const { return is_cancelled_; }
-  // Runs `act` here when the message is small, otherwise on a thread for that; there are none for
-  // messages that are too many, which ends the call.
-  void decode(const GrpcMessage& message, std::function<void()> act);
-  // Expanded, if it is compressed. Throws Error; kOutOfMemory when it has more than `max_bytes`.
-  GrpcMessage expanded(GrpcMessage message, size_t max_bytes) const;
-  GrpcMessage expanded(GrpcMessage message) const;
+  GrpcDecoding decoding_of(GrpcMessage message) const;
+  // Runs `act` here when the message is small, otherwise on a thread for that, after the steps of
+  // its decoding, which `act` keeps alive; there are none for messages that are too many, which
+  // ends the call.
+  void decode(GrpcDecoding& message, std::function<void()> act);
+  // Has a worker do it, unless too many of this client's wait: then false.
+  [[nodiscard]] bool try_work(WorkerPool::Job job) const;
   // Throws kUnavailable when the budget is exhausted.
   GrpcReply reply_of(const google::protobuf::MessageLite& message) const;
   // Whether a reply should be compressed, and doing so.
@@ -83,6 +84,7 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   GrpcFrontEnd& front_;
   const GrpcMethod& method_;
   const bool is_local_;
+  const ClientKey client_;
 
  private:
   void authorize(const Http2Headers& headers) const;

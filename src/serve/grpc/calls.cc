@@ -11,6 +11,7 @@ namespace {
 constexpr const char* kService = "inference.GRPCInferenceService";
 
 void refuse_repository_name(const std::string& name) {
+  require_name("a repository", name);
   if (name.empty()) return;
   throw Error(ErrorCode::kUnsupported, cat("repository_name is \"", name,
                                            "\", but there is one repository, without a name"));
@@ -102,8 +103,10 @@ void GrpcCalls::answer(const inference::RepositoryIndexRequest& of,
 void GrpcCalls::answer(const inference::RepositoryModelLoadRequest& of,
                        inference::RepositoryModelLoadResponse&) {
   refuse_repository_name(of.repository_name());
+  require_name("a model", of.model_name());
   std::map<std::string, std::string> parameters;
   for (const auto& [name, parameter] : of.parameters()) {
+    require_name("a parameter", name);
     EMBLEM_REQUIRE(parameter.has_string_param() || parameter.has_bytes_param(), "parameter ", name,
                    " of the load must be a string_param or a bytes_param");
     parameters[name] =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/text.h"
 #include "emblem/error.h"
@@ -12,15 +13,12 @@
 namespace emblem {
 namespace {
 
-constexpr size_t kStep = 32768;
-
-struct Inflater {
-  explicit Inflater(ContentEncoding encoding) {
-    if (inflateInit2(&stream, zlib_window(encoding)) != Z_OK) throw std::bad_alloc();
-  }
-  ~Inflater() { inflateEnd(&stream); }
-  z_stream stream{};
-};
+constexpr size_t kPiece = 32768;
+constexpr size_t kPiecesPerStep = 32;
+// Above, a message is decoded on another thread.
+constexpr size_t kLargeMessage = 65536;
+// Below, expanding takes no longer than reading.
+constexpr size_t kSmallLimit = 65536;
 
 struct Deflater {
   explicit Deflater(ContentEncoding encoding) {
@@ -59,30 +57,74 @@ bool accepts(std::string_view list, ContentEncoding encoding) {
   return false;
 }
 
-GrpcMessage expand(const GrpcMessage& compressed, ContentEncoding encoding, size_t max_bytes,
-                   MemoryBudget* budget) {
-  GrpcMessage expanded(budget);
-  Inflater inflater(encoding);
-  z_stream& stream = inflater.stream;
-  // Messages have at most 2 GiB, so that zlib's 32 bits suffice.
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(compressed.bytes().data()));
-  stream.avail_in = static_cast<uInt>(compressed.size());
-  std::array<std::byte, kStep> step;
-  for (int result = Z_OK; result != Z_STREAM_END;) {
-    stream.next_out = reinterpret_cast<Bytef*>(step.data());
-    stream.avail_out = static_cast<uInt>(step.size());
-    result = inflate(&stream, Z_NO_FLUSH);
+struct GrpcDecoding::Inflater {
+  Inflater(ContentEncoding encoding, std::span<const std::byte> from) {
+    if (inflateInit2(&stream, zlib_window(encoding)) != Z_OK) throw std::bad_alloc();
+    // Messages have at most 2 GiB, so that zlib's 32 bits suffice.
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data()));
+    stream.avail_in = static_cast<uInt>(from.size());
+  }
+  ~Inflater() { inflateEnd(&stream); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  z_stream stream{};
+};
+
+GrpcDecoding::GrpcDecoding(GrpcMessage message, ContentEncoding encoding, size_t max_bytes,
+                           MemoryBudget* budget)
+    : message_(std::move(message)), encoding_(encoding), max_bytes_(max_bytes), expanded_(budget) {}
+GrpcDecoding::GrpcDecoding(GrpcDecoding&&) noexcept = default;
+GrpcDecoding& GrpcDecoding::operator=(GrpcDecoding&&) noexcept = default;
+GrpcDecoding::~GrpcDecoding() = default;
+
+bool GrpcDecoding::is_long() const {
+  if (message_.size() > kLargeMessage) return true;
+  return message_.is_compressed && max_bytes_ > kSmallLimit;
+}
+
+bool GrpcDecoding::step() noexcept {
+  if (!message_.is_compressed || problem_) return false;
+  try {
+    expand_some();
+    return message_.is_compressed;
+  } catch (...) {
+    problem_ = std::current_exception();
+    return false;
+  }
+}
+
+void GrpcDecoding::expand_some() {
+  if (!inflater_) inflater_ = std::make_unique<Inflater>(encoding_, message_.bytes());
+  z_stream& stream = inflater_->stream;
+  std::array<std::byte, kPiece> piece;
+  for (size_t i = 0; i < kPiecesPerStep; ++i) {
+    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
+    stream.avail_out = static_cast<uInt>(piece.size());
+    const int result = inflate(&stream, Z_NO_FLUSH);
     if (result != Z_OK && result != Z_STREAM_END) {
       EMBLEM_REQUIRE(result != Z_BUF_ERROR, "the compressed message is cut off");
       throw Error(ErrorCode::kInvalidArgument,
-                  cat("the message is not compressed by ", name_of(encoding), " as it says: ",
+                  cat("the message is not compressed by ", name_of(encoding_), " as it says: ",
                       stream.msg != nullptr ? stream.msg : "it cannot be expanded"));
     }
-    append(expanded, std::span(step).first(step.size() - stream.avail_out), max_bytes);
+    append(expanded_, std::span(piece).first(piece.size() - stream.avail_out), max_bytes_);
+    if (result != Z_STREAM_END) continue;
+    EMBLEM_REQUIRE(stream.avail_in == 0, "the compressed message has ", stream.avail_in,
+                   " bytes after its end");
+    inflater_.reset();
+    message_ = std::move(expanded_);  // which is not compressed
+    return;
   }
-  EMBLEM_REQUIRE(stream.avail_in == 0, "the compressed message has ", stream.avail_in,
-                 " bytes after its end");
-  return expanded;
+}
+
+GrpcMessage GrpcDecoding::take() {
+  if (!problem_ && message_.size() > max_bytes_)
+    throw_message_too_large(message_.size(), max_bytes_);
+  while (step()) {
+  }
+  if (problem_) std::rethrow_exception(std::exchange(problem_, nullptr));
+  return std::move(message_);
 }
 
 void compress(std::string& framed, ContentEncoding encoding) {

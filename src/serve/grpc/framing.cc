@@ -67,9 +67,12 @@ void write_prefix(std::string& framed, bool is_compressed) {
 }
 
 void throw_message_too_large(size_t bytes, size_t limit) {
-  throw Error(ErrorCode::kOutOfMemory,
-              cat("the message has ", bytes, " bytes, but the server takes at most ", limit,
-                  "; split the request, or start the server with a larger --max-request-size"));
+  const char* remedy =
+      limit <= kSmallRequestBytes
+          ? " in calls without tensors or files"
+          : "; split the request, or start the server with a larger --max-request-size";
+  throw Error(ErrorCode::kOutOfMemory, cat("the message has ", bytes,
+                                           " bytes, but the server takes at most ", limit, remedy));
 }
 
 }  // namespace emblem

@@ -16,11 +16,8 @@
 namespace emblem {
 
 inline constexpr size_t kGrpcPrefixBytes = 5;
-
-// A lease of `budget`, or of nothing where that is null.
-inline MemoryBudget::Lease lease_of(MemoryBudget* budget) {
-  return budget == nullptr ? MemoryBudget::Lease() : MemoryBudget::Lease(*budget);
-}
+// Of the requests of calls that bring neither tensors nor files.
+inline constexpr size_t kSmallRequestBytes = 8192;
 
 // Bytes with what they take of the budget.
 class GrpcMessage {

@@ -110,6 +110,13 @@ TEST(GrpcFraming, RefusesABadPrefix) {
   EXPECT_EQ(refusal([&] { reader.read(bytes); }).first, ErrorCode::kInvalidArgument);
 }
 
+GrpcMessage expand(const std::string& compressed, ContentEncoding encoding, size_t max_bytes,
+                   MemoryBudget* budget) {
+  GrpcMessage message = message_of(compressed);
+  message.is_compressed = true;
+  return GrpcDecoding(std::move(message), encoding, max_bytes, budget).take();
+}
+
 TEST(GrpcCompression, ExpandsWhatItCompresses) {
   for (const auto encoding : {ContentEncoding::kGzip, ContentEncoding::kDeflate}) {
     for (const size_t size : {size_t{2000}, size_t{1'000'000}}) {
@@ -118,7 +125,7 @@ TEST(GrpcCompression, ExpandsWhatItCompresses) {
       compress(compressed, encoding);
       ASSERT_LT(compressed.size(), text.size() / 10);
       EXPECT_EQ(compressed[0], 1);
-      const GrpcMessage message = message_of(compressed.substr(kGrpcPrefixBytes));
+      const std::string message = compressed.substr(kGrpcPrefixBytes);
       EXPECT_EQ(text_of(expand(message, encoding, size, nullptr)), text);
       const auto [code, error] = refusal([&] { expand(message, encoding, size - 1, nullptr); });
       EXPECT_EQ(code, ErrorCode::kOutOfMemory);
@@ -136,11 +143,23 @@ TEST(GrpcCompression, RefusesWhatIsNotCompressed) {
   const std::string text = compressed.substr(kGrpcPrefixBytes);
   for (const std::string& bad : {std::string(), text.substr(0, text.size() - 1), text + "x",
                                  std::string("nonsense"), std::string(100, '\xff')}) {
-    const GrpcMessage message = message_of(bad);
-    EXPECT_EQ(refusal([&] { expand(message, ContentEncoding::kGzip, 10'000, nullptr); }).first,
+    EXPECT_EQ(refusal([&] { expand(bad, ContentEncoding::kGzip, 10'000, nullptr); }).first,
               ErrorCode::kInvalidArgument)
         << bad.size();
   }
+}
+
+TEST(GrpcCompression, ALargeMessageIsExpandedInManySteps) {
+  std::string compressed = framed(std::string(20'000'000, 'x'));
+  compress(compressed, ContentEncoding::kGzip);
+  GrpcMessage message = message_of(compressed.substr(kGrpcPrefixBytes));
+  message.is_compressed = true;
+  GrpcDecoding decoding(std::move(message), ContentEncoding::kGzip, 1 << 26, nullptr);
+  EXPECT_TRUE(decoding.is_long());
+  int steps = 1;
+  while (decoding.step()) ++steps;
+  EXPECT_GE(steps, 20);
+  EXPECT_EQ(decoding.take().size(), 20'000'000u);
 }
 
 TEST(GrpcCompression, LeavesWhatDoesNotBecomeSmaller) {

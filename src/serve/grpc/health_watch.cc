@@ -1,11 +1,9 @@
 // Notifies a client whether the server is ready, now and whenever that changes.
 #include "serve/grpc/call_kinds.h"
+#include "serve/grpc/parsed.h"
 
 namespace emblem {
 namespace {
-
-// Requests are read on the connection's thread, so that they must be small.
-constexpr size_t kMostRequestBytes = 4096;
 
 class HealthWatch final : public GrpcCall {
  public:
@@ -25,9 +23,10 @@ class HealthWatch final : public GrpcCall {
   using Response = grpc::health::v1::HealthCheckResponse;
 
   void on_message(GrpcMessage message) override {
-    const GrpcMessage whole = expanded(std::move(message), kMostRequestBytes);
-    EMBLEM_REQUIRE(request_.ParseFromArray(whole.bytes().data(), static_cast<int>(whole.size())),
-                   "the message is not a grpc.health.v1.HealthCheckRequest");
+    // On the connection's thread: requests are small.
+    Parsed<grpc::health::v1::HealthCheckRequest> parsed{lease_of(front_.options.memory_budget), {}};
+    parse(decoding_of(std::move(message)).take().bytes(), parsed);
+    request_.set_service(parsed.message.service());
     has_request_ = true;
     look();
   }

@@ -3,6 +3,7 @@
 
 #include "serve/grpc/call_kinds.h"
 #include "serve/grpc/messages.h"
+#include "serve/grpc/parsed.h"
 
 namespace emblem {
 namespace {
@@ -51,7 +52,7 @@ class InferCall final : public GrpcCall {
   // An exchange while other threads have it.
   struct Work {
     Work(std::shared_ptr<InferCall> its_call, std::shared_ptr<Exchange> its_exchange,
-         GrpcMessage its_message)
+         GrpcDecoding its_message)
         : token(its_call->front_.work),
           call(std::move(its_call)),
           exchange(std::move(its_exchange)),
@@ -59,16 +60,10 @@ class InferCall final : public GrpcCall {
     GrpcWork::Token token;
     const std::shared_ptr<InferCall> call;
     const std::shared_ptr<Exchange> exchange;
-    GrpcMessage message;
+    GrpcDecoding message;
     const steady_clock::time_point arrived = steady_clock::now();
   };
   using WorkPointer = std::shared_ptr<Work>;
-
-  // A request that was read, with what it takes of the budget.
-  struct Parsed {
-    MemoryBudget::Lease lease;
-    inference::ModelInferRequest message;
-  };
 
   bool wants_message() const override {
     return !is_draining_ &&
@@ -78,7 +73,7 @@ class InferCall final : public GrpcCall {
   void on_message(GrpcMessage message) override {
     const auto self = std::static_pointer_cast<InferCall>(shared_from_this());
     const auto& exchange = exchanges_.emplace_back(std::make_shared<Exchange>());
-    const auto work = std::make_shared<Work>(self, exchange, std::move(message));
+    const auto work = std::make_shared<Work>(self, exchange, decoding_of(std::move(message)));
     decode(work->message, [work] { work->call->begin_request(work); });
   }
 
@@ -91,26 +86,25 @@ class InferCall final : public GrpcCall {
 
   // ---- on any thread ----
 
-  std::shared_ptr<const inference::ModelInferRequest> parse(GrpcMessage compressed) const {
-    const GrpcMessage bytes = expanded(std::move(compressed));
-    auto parsed = std::make_shared<Parsed>(lease_of(front_.options.memory_budget));
-    parsed->lease.grow(bytes.size());
-    EMBLEM_REQUIRE(
-        parsed->message.ParseFromArray(bytes.bytes().data(), static_cast<int>(bytes.size())),
-        "the message is not an inference.ModelInferRequest");
-    return {parsed, &parsed->message};
+  using Request = Parsed<inference::ModelInferRequest>;
+
+  std::shared_ptr<const inference::ModelInferRequest> read(GrpcDecoding& from) const {
+    const GrpcMessage bytes = from.take();
+    const auto request = std::make_shared<Request>();
+    request->lease = lease_of(front_.options.memory_budget);
+    parse(bytes.bytes(), *request);
+    return {request, &request->message};
   }
 
   void begin_request(const WorkPointer& work) {
     if (is_cancelled()) return;
     DecodedInfer decoded;
     const GrpcStatus status = status_from([&] {
-      auto message = parse(std::move(work->message));
-      work->message = {};
+      auto message = read(work->message);
       work->exchange->id = message->id();
       if (front_.options.access != nullptr && names_region(*message))
         front_.options.access->require_shared_memory(is_local_);
-      decoded = decode_infer(std::move(message), front_.regions);
+      decoded = decode_infer(std::move(message), front_.regions, front_.options.memory_budget);
     });
     if (!status.ok()) return respond(work, status, {});
     work->exchange->shared_outputs = std::move(decoded.shared_outputs);
@@ -131,7 +125,10 @@ class InferCall final : public GrpcCall {
     if (const Error* error = std::get_if<Error>(&result))
       return respond(work, GrpcStatus(*error), {});
     inference::ModelInferResponse response;
+    MemoryBudget::Lease copy = lease_of(front_.options.memory_budget);  // of the outputs
     const GrpcStatus status = status_from([&] {
+      for (const OutputTensor& output : std::get<InferResponse>(result).outputs)
+        copy.grow(output.data.size());
       encode_response(std::get<InferResponse>(std::move(result)), work->exchange->shared_outputs,
                       response);
     });
@@ -151,13 +148,12 @@ class InferCall final : public GrpcCall {
     }
     if (!exchange.status.ok() || !should_compress(exchange.reply)) return hand_over(work);
     const auto compressing = [work] {
-      // Without memory for that, it stays as it is.
       status_from([&] { work->call->compress_reply(work->exchange->reply); });
       hand_over(work);
       return false;
     };
     const bool is_large = exchange.reply.framed.size() > kLargeReply;
-    if (!is_large || !front_.decoding.try_add(compressing)) compressing();
+    if (!is_large || !try_work(compressing)) compressing();
   }
 
   static inference::ModelStreamInferResponse stream_response(

@@ -16,10 +16,23 @@ using Parameters = google::protobuf::Map<std::string, InferParameter>;
 
 // What the inputs of a request point to.
 struct RequestMemory {
+  MemoryBudget::Lease lease;  // for all of the request but copies and message
   std::shared_ptr<const ModelInferRequest> message;
   std::vector<std::vector<std::byte>> converted;
   std::vector<SharedMemoryRegions::Copy> copies;  // of shared memory
 };
+
+// What inputs and outputs take as the service knows them, without converted contents.
+size_t bytes_when_decoded(const ModelInferRequest& message) {
+  constexpr size_t kNames = 3;  // of an output: in the request, and where it is in shared memory
+  size_t bytes = 0;
+  for (const auto& input : message.inputs())
+    bytes += sizeof(InputTensor) + sizeof(SharedMemoryRegions::Copy) + input.name().size() +
+             static_cast<size_t>(input.shape_size()) * sizeof(int64_t);
+  for (const auto& output : message.outputs())
+    bytes += sizeof(RequestedOutput) + 2 * sizeof(SharedOutput) + kNames * output.name().size();
+  return bytes + message.model_name().size() + message.id().size();
+}
 
 const InferParameter* find(const Parameters& parameters, const char* name) {
   const auto found = parameters.find(name);
@@ -57,6 +70,7 @@ std::optional<RegionName> region_of(const Parameters& parameters, const std::str
   }
   EMBLEM_REQUIRE(region->has_string_param(), "parameter shared_memory_region of tensor ", tensor,
                  " must be a string_param");
+  require_name("a shared memory region", region->string_param());
   EMBLEM_REQUIRE(bytes != nullptr, "tensor ", tensor, " is in shared memory region ",
                  region->string_param(), ", but has no shared_memory_byte_size");
   return RegionName{region->string_param(),
@@ -72,7 +86,9 @@ std::span<const std::byte> bytes_of(const Field& field) {
 }
 
 template <class To, class Field>
-std::vector<std::byte> narrowed(const Field& field, const std::string& input) {
+std::vector<std::byte> narrowed(const Field& field, const std::string& input,
+                                MemoryBudget::Lease& lease) {
+  lease.grow(static_cast<size_t>(field.size()) * sizeof(To));
   std::vector<std::byte> bytes(static_cast<size_t>(field.size()) * sizeof(To));
   std::byte* at = bytes.data();
   for (const auto value : field) {
@@ -86,8 +102,12 @@ std::vector<std::byte> narrowed(const Field& field, const std::string& input) {
 }
 
 std::vector<std::byte> length_prefixed(
-    const google::protobuf::RepeatedPtrField<std::string>& strings) {
+    const google::protobuf::RepeatedPtrField<std::string>& strings, MemoryBudget::Lease& lease) {
+  size_t total = 0;
+  for (const std::string& text : strings) total += sizeof(uint32_t) + text.size();
+  lease.grow(total);
   std::vector<std::byte> bytes;
+  bytes.reserve(total);
   for (const std::string& text : strings) {
     const auto length = static_cast<uint32_t>(text.size());
     const auto* head = reinterpret_cast<const std::byte*>(&length);
@@ -126,10 +146,10 @@ std::span<const std::byte> typed_data(const InputTensor& tensor,
       return bytes_of(contents.bool_contents());
     case DataType::kInt8:
       take("int_contents", contents.int_contents_size());
-      return keep(narrowed<int8_t>(contents.int_contents(), tensor.name));
+      return keep(narrowed<int8_t>(contents.int_contents(), tensor.name, memory.lease));
     case DataType::kInt16:
       take("int_contents", contents.int_contents_size());
-      return keep(narrowed<int16_t>(contents.int_contents(), tensor.name));
+      return keep(narrowed<int16_t>(contents.int_contents(), tensor.name, memory.lease));
     case DataType::kInt32:
       take("int_contents", contents.int_contents_size());
       return bytes_of(contents.int_contents());
@@ -138,10 +158,10 @@ std::span<const std::byte> typed_data(const InputTensor& tensor,
       return bytes_of(contents.int64_contents());
     case DataType::kUint8:
       take("uint_contents", contents.uint_contents_size());
-      return keep(narrowed<uint8_t>(contents.uint_contents(), tensor.name));
+      return keep(narrowed<uint8_t>(contents.uint_contents(), tensor.name, memory.lease));
     case DataType::kUint16:
       take("uint_contents", contents.uint_contents_size());
-      return keep(narrowed<uint16_t>(contents.uint_contents(), tensor.name));
+      return keep(narrowed<uint16_t>(contents.uint_contents(), tensor.name, memory.lease));
     case DataType::kUint32:
       take("uint_contents", contents.uint_contents_size());
       return bytes_of(contents.uint_contents());
@@ -156,7 +176,7 @@ std::span<const std::byte> typed_data(const InputTensor& tensor,
       return bytes_of(contents.fp64_contents());
     case DataType::kBytes:
       take("bytes_contents", contents.bytes_contents_size());
-      return keep(length_prefixed(contents.bytes_contents()));
+      return keep(length_prefixed(contents.bytes_contents(), memory.lease));
     case DataType::kFp16:
     case DataType::kBf16:
       break;
@@ -174,12 +194,15 @@ void decode_inputs(const ModelInferRequest& message, const SharedMemoryRegions& 
   int next_raw = 0, sent_inputs = 0;
   request.inputs.reserve(static_cast<size_t>(message.inputs_size()));
   for (const auto& input : message.inputs()) {
+    require_name("an input", input.name());
+    require_name("a data type", input.datatype());
     InputTensor& tensor = request.inputs.emplace_back();
     tensor.name = input.name();
     const std::optional<DataType> type = data_type_from_name(input.datatype());
     EMBLEM_REQUIRE(type && input.datatype() == name_of(*type), "input ", input.name(),
                    " has the unknown datatype \"", input.datatype(), "\"");
     tensor.type = *type;
+    require_dimensions(tensor.name, static_cast<size_t>(input.shape_size()));
     tensor.shape.assign(input.shape().begin(), input.shape().end());
     const int64_t count = element_count(tensor.shape);
 
@@ -211,6 +234,7 @@ void decode_outputs(const ModelInferRequest& message, const SharedMemoryRegions&
                     DecodedInfer& decoded) {
   decoded.request->outputs.reserve(static_cast<size_t>(message.outputs_size()));
   for (const auto& output : message.outputs()) {
+    require_name("an output", output.name());
     RequestedOutput wanted{.name = output.name()};
     if (const InferParameter* classes = find(output.parameters(), "classification")) {
       const uint64_t count = unsigned_parameter(*classes, "classification");
@@ -237,6 +261,7 @@ bool is_set(const InferParameter& parameter) {
 
 void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) {
   for (const auto& [name, parameter] : message.parameters()) {
+    require_name("a parameter", name);
     if (name == "priority") {
       decoded.request->priority = unsigned_parameter(parameter, name);
     } else if (name == "timeout") {
@@ -256,14 +281,20 @@ void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) 
 }  // namespace
 
 DecodedInfer decode_infer(std::shared_ptr<const ModelInferRequest> message,
-                          const SharedMemoryRegions& regions) {
+                          const SharedMemoryRegions& regions, MemoryBudget* budget) {
+  auto memory = std::make_shared<RequestMemory>();
+  if (budget != nullptr) memory->lease = MemoryBudget::Lease(*budget);
+  require_name("a model", message->model_name());
+  require_name("a version", message->model_version());
+  EMBLEM_REQUIRE(message->id().size() <= kMostIdBytes, "the id has ", message->id().size(),
+                 " bytes; at most ", kMostIdBytes, " are allowed");
+  memory->lease.grow(bytes_when_decoded(*message));
   DecodedInfer decoded;
   decoded.request = std::make_unique<InferRequest>();
   InferRequest& request = *decoded.request;
   request.model = message->model_name();
   request.version = message->model_version();
   request.id = message->id();
-  auto memory = std::make_shared<RequestMemory>();
   decode_parameters(*message, decoded);
   decode_inputs(*message, regions, request, *memory);
   decode_outputs(*message, regions, decoded);

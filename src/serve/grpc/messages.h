@@ -27,10 +27,11 @@ struct DecodedInfer {
 };
 
 // The request's inputs point into the message and into copies of shared memory; `memory` of the
-// request keeps both. Throws kInvalidArgument for what contradicts itself: counts and sizes, data
-// types, shapes, both kinds of contents, parameters of wrong types, unknown regions.
+// request keeps both, and what they take of `budget` (null: none) beyond the message. Throws
+// kInvalidArgument for what contradicts itself: counts and sizes, data types, shapes, both kinds of
+// contents, parameters of wrong types, unknown regions; kUnavailable when the budget is exhausted.
 DecodedInfer decode_infer(std::shared_ptr<const inference::ModelInferRequest> message,
-                          const SharedMemoryRegions& regions);
+                          const SharedMemoryRegions& regions, MemoryBudget* budget = nullptr);
 
 // Writes outputs to shared memory where the request said so and everything else into `message`.
 // Throws kInvalidArgument when an output does not fit its region; then `message` is unusable.

@@ -1,7 +1,9 @@
 #include "serve/grpc/methods.h"
 
 #include "emblem/error.h"
+#include "serve/grpc/framing.h"
 #include "serve/grpc/front_end.h"
+#include "serve/grpc/parsed.h"
 #include "serve/grpc/reflection.h"
 
 namespace emblem {
@@ -10,19 +12,19 @@ namespace {
 using Kind = GrpcMethod::Kind;
 
 template <class Request>
-Request parse(std::span<const std::byte> bytes) {
-  Request request;
-  EMBLEM_REQUIRE(request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())),
-                 "the message is not a ", Request::descriptor()->full_name());
+Parsed<Request> read(const GrpcFrontEnd& front, std::span<const std::byte> bytes) {
+  Parsed<Request> request{lease_of(front.options.memory_budget), {}};
+  request.lease.grow(2 * bytes.size());  // for copies that a call may make of what it was sent
+  parse(bytes, request);
   return request;
 }
 
 template <class Request, class Response>
 GrpcAnswer answer_of_calls() {
   return [](GrpcFrontEnd& front, std::span<const std::byte> bytes) {
-    const auto request = parse<Request>(bytes);
+    const auto request = read<Request>(front, bytes);
     auto response = std::make_unique<Response>();
-    front.calls.answer(request, *response);
+    front.calls.answer(request.message, *response);
     return response;
   };
 }
@@ -42,7 +44,7 @@ void add_inference(GrpcMethods& methods) {
   EMBLEM_METHOD(ModelConfig, kModelConfig);
   EMBLEM_METHOD(ModelStatistics, kStatistics);
   EMBLEM_METHOD(RepositoryIndex, kModelRepository);
-  EMBLEM_METHOD(RepositoryModelLoad, kModelRepository, /*is_slow=*/true);
+  EMBLEM_METHOD(RepositoryModelLoad, kModelRepository, /*is_slow=*/true, /*has_payload=*/true);
   EMBLEM_METHOD(RepositoryModelUnload, kModelRepository, /*is_slow=*/true);
   EMBLEM_METHOD(SystemSharedMemoryStatus, kSharedMemory);
   EMBLEM_METHOD(SystemSharedMemoryRegister, kSharedMemory);
@@ -53,8 +55,10 @@ void add_inference(GrpcMethods& methods) {
   EMBLEM_METHOD(TraceSetting, kTrace);
   EMBLEM_METHOD(LogSettings, kLogging);
 #undef EMBLEM_METHOD
-  methods[service + "ModelInfer"] = {Kind::kInfer, Api::kInference};
-  methods[service + "ModelStreamInfer"] = {Kind::kInferStream, Api::kInference};
+  methods[service + "ModelInfer"] = {
+      .kind = Kind::kInfer, .api = Api::kInference, .has_payload = true};
+  methods[service + "ModelStreamInfer"] = {
+      .kind = Kind::kInferStream, .api = Api::kInference, .has_payload = true};
 }
 
 void add_health(GrpcMethods& methods) {
@@ -71,9 +75,10 @@ void add_reflection(GrpcMethods& methods) {
   using namespace grpc::reflection::v1;  // NOLINT: its messages
   for (const char* version : {"v1", "v1alpha"}) {
     methods[cat("/grpc.reflection.", version, ".ServerReflection/ServerReflectionInfo")] = {
-        Kind::kAnswerEach, Api::kMetadata, [](GrpcFrontEnd&, std::span<const std::byte> bytes) {
+        Kind::kAnswerEach, Api::kMetadata,
+        [](GrpcFrontEnd& front, std::span<const std::byte> bytes) {
           return std::make_unique<ServerReflectionResponse>(
-              reflect(parse<ServerReflectionRequest>(bytes)));
+              reflect(read<ServerReflectionRequest>(front, bytes).message));
         }};
   }
 }

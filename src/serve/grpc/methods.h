@@ -34,6 +34,9 @@ struct GrpcMethod {
   Api api = Api::kHealth;
   GrpcAnswer answer;     // of kAnswer and kAnswerEach
   bool is_slow = false;  // it may take as long as a model needs to be loaded
+  // Requests bring tensors or files, and may have all the bytes that the server takes; others have
+  // at most kSmallRequestBytes.
+  bool has_payload = false;
 
   bool takes_stream() const { return kind == Kind::kAnswerEach || kind == Kind::kInferStream; }
 };

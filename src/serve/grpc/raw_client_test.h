@@ -89,6 +89,12 @@ class RawClient {
         const Headers some = headers_of(*one);
         if (one->stream == stream) all.insert(some.begin(), some.end());
       }
+      if (one->type == kDataFrame && !one->payload.empty()) {
+        const uint32_t read = htonl(static_cast<uint32_t>(one->payload.size()));
+        const std::string more(reinterpret_cast<const char*>(&read), sizeof(read));
+        send(frame(kWindowUpdateFrame, 0, 0, more) +
+             frame(kWindowUpdateFrame, 0, one->stream, more));
+      }
       const bool is_last = one->type == kRstStreamFrame ||
                            ((one->type == kHeadersFrame || one->type == kDataFrame) &&
                             (one->flags & kEndStream) != 0);

@@ -200,10 +200,14 @@ TEST(GrpcServer, RefusesBadRequestsWithTheirStatus) {
   EXPECT_EQ(call(*test.stub, &Stub::ModelInfer, request, response).error_code(),
             StatusCode::NOT_FOUND);
   // A long name must not make the answer too large for its metadata.
-  request.set_model_name(std::string(100'000, 'x'));
+  request.set_model_name(std::string(4000, 'x'));
   status = call(*test.stub, &Stub::ModelInfer, request, response);
   EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
   EXPECT_THAT(status.error_message(), HasSubstr("xxx"));
+  request.set_model_name(std::string(100'000, 'x'));
+  status = call(*test.stub, &Stub::ModelInfer, request, response);
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("the name of a model has 100000 bytes"));
 
   test.service.full = true;
   EXPECT_EQ(call(*test.stub, &Stub::ModelInfer, sum_request({1, 2, 3, 4}), response).error_code(),
@@ -227,7 +231,7 @@ TEST(GrpcServer, RefusesMessagesAboveTheLimitCompressedOrNot) {
 TEST(GrpcServer, ExpandsRequestsAndCompressesTheirAnswers) {
   GrpcTestServer test;
   for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
-    ModelInferRequest request = sum_request({1, 2, 3, 4}, std::string(200'000, 'x'));
+    ModelInferRequest request = sum_request({1, 2, 3, 4}, std::string(60'000, 'x'));
     for (const bool streams : {false, true}) {
       ClientContext context;
       context.set_compression_algorithm(algorithm);
@@ -397,6 +401,17 @@ TEST(GrpcServer, AsksForItsToken) {
   ModelStreamInferResponse response;
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNAUTHENTICATED);
+
+  // Of two tokens neither counts, wherever the right one stands.
+  for (const auto& [first, second] : {std::pair("Bearer open sesame", "Bearer other"),
+                                      std::pair("Bearer other", "Bearer open sesame")}) {
+    ClientContext twice;
+    twice.AddMetadata("authorization", first);
+    twice.AddMetadata("authorization", second);
+    ModelInferResponse answer;
+    EXPECT_EQ(test.stub->ModelInfer(&twice, sum_request({1, 2, 3, 4}), &answer).error_code(),
+              StatusCode::INVALID_ARGUMENT);
+  }
 
   // To ask whether the server lives needs no token.
   ServerReadyResponse ready;

@@ -52,6 +52,7 @@ class Compressor {
 
   std::string finish() {
     out_.resize(done_);
+    out_.shrink_to_fit();
     return std::move(out_);
   }
 
@@ -214,7 +215,10 @@ size_t body_bytes(const HttpResponse& response) {
   return bytes;
 }
 
-void compress_response(HttpResponse& response, ContentEncoding encoding) {
+void compress_response(HttpResponse& response, ContentEncoding encoding, MemoryBudget* budget) {
+  const auto memory = budget == nullptr ? std::make_shared<MemoryBudget::Lease>()
+                                        : std::make_shared<MemoryBudget::Lease>(*budget);
+  if (!memory->try_grow(body_bytes(response))) return;
   Compressor compressor(encoding, body_bytes(response));
   bool smaller = compressor.write(std::as_bytes(std::span(response.body)), Z_NO_FLUSH);
   for (const auto& tensor : response.tensors) {
@@ -223,6 +227,8 @@ void compress_response(HttpResponse& response, ContentEncoding encoding) {
   if (!smaller || !compressor.write({}, Z_FINISH)) return;
   response.body = compressor.finish();
   response.tensors.clear();
+  memory->shrink(memory->bytes() - response.body.size());
+  response.memory = memory;
   response.headers.emplace_back("Content-Encoding", name_of(encoding));
 }
 

@@ -87,7 +87,7 @@ class HttpBodyExpander {
 size_t body_bytes(const HttpResponse& response);
 
 // Compresses body and tensors into the body and names the encoding in a header, unless that would
-// not make them smaller.
-void compress_response(HttpResponse& response, ContentEncoding encoding);
+// not make them smaller, or `budget` (null: none) has no memory for it.
+void compress_response(HttpResponse& response, ContentEncoding encoding, MemoryBudget* budget);
 
 }  // namespace emblem

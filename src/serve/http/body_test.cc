@@ -119,7 +119,7 @@ TEST(HttpBodyTest, CompressesBodyAndTensorsTogether) {
   HttpResponse response;
   response.body = std::string(3000, 'a');
   response.tensors = {std::vector<std::byte>(5000, std::byte{7}), {}};
-  compress_response(response, ContentEncoding::kGzip);
+  compress_response(response, ContentEncoding::kGzip, nullptr);
   EXPECT_TRUE(response.tensors.empty());
   EXPECT_LT(response.body.size(), 200u);
   EXPECT_THAT(response.headers,
@@ -131,7 +131,7 @@ TEST(HttpBodyTest, CompressesBodyAndTensorsTogether) {
 TEST(HttpBodyTest, LeavesAloneWhatWouldGrow) {
   HttpResponse response;
   response.body = "tiny";
-  compress_response(response, ContentEncoding::kDeflate);
+  compress_response(response, ContentEncoding::kDeflate, nullptr);
   EXPECT_EQ(response.body, "tiny");
   EXPECT_TRUE(response.headers.empty());
 }

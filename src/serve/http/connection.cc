@@ -26,6 +26,8 @@ constexpr size_t kSmallResponse = 16384;         // up to here one write is fast
 constexpr size_t kHeadBytes = 512;               // about the largest head of a response
 constexpr size_t kWriteBytes = size_t{1} << 20;  // at once
 constexpr std::chrono::milliseconds kLingering = std::chrono::seconds(1);
+// For a last request of an idle client, after the server has begun to drain.
+constexpr std::chrono::milliseconds kLastRequest = std::chrono::seconds(1);
 constexpr Clock::time_point kNever = Clock::time_point::max();
 
 std::optional<size_t> parse_length(std::string_view text) {
@@ -50,6 +52,7 @@ class Connection final : public NetConnection,
              More&... more)
       : NetConnection(shared, thread, refused),
         http_(http),
+        client_(client_of(socket, this)),
         stream_(std::move(socket), more...),
         reader_({.max_header_bytes = http.options.max_header_bytes,
                  .max_body_bytes = http.options.max_body_bytes,
@@ -79,8 +82,11 @@ class Connection final : public NetConnection,
     }
   }
 
+  // A client may be sending its next request now: it is answered with "Connection: close", where
+  // closing at once would reset it.
   void drain() override {
-    if (phase_ == Phase::kIdle) close();
+    if (phase_ == Phase::kIdle)
+      deadline_ = std::min(deadline_, http_.options.clock() + kLastRequest);
   }
 
   void close() override {
@@ -103,6 +109,7 @@ class Connection final : public NetConnection,
     guarded([this] {
       if (phase_ == Phase::kHead || phase_ == Phase::kBody)
         return refuse(408, "the request did not arrive in time");
+      if (phase_ == Phase::kIdle && shared_.draining) return linger();
       close();
     });
   }
@@ -217,6 +224,7 @@ class Connection final : public NetConnection,
     const auto encoding = encoding_from_name(head.value("Content-Encoding"));
     if (!encoding) return refuse(415, "Content-Encoding must be gzip, deflate or identity");
     encoding_ = *encoding;
+    max_body_ = max_body_of(head);
     json_bytes_.reset();
     if (const HttpField* field = head.find("Inference-Header-Content-Length")) {
       json_bytes_ = parse_length(field->value);
@@ -224,6 +232,16 @@ class Connection final : public NetConnection,
         return refuse(400, "Inference-Header-Content-Length is not a number of bytes");
     }
     begin_body();
+  }
+
+  // Most requests are small: their path need not be looked at.
+  size_t max_body_of(const HttpRequestHead& head) const {
+    const HttpServerOptions& options = http_.options;
+    const bool is_small = !head.is_chunked && encoding_ == ContentEncoding::kIdentity &&
+                          head.content_length.value_or(0) <= kSmallBodyBytes;
+    if (is_small || !options.takes_payload || options.takes_payload(head.target))
+      return options.max_body_bytes;
+    return std::min(options.max_body_bytes, kSmallBodyBytes);
   }
 
   Caller caller_of(const HttpRequestHead& head) const {
@@ -240,7 +258,7 @@ class Connection final : public NetConnection,
     set_deadline(http_.options.read_timeout);
     // Where the first tensor begins, if the body is not compressed.
     const size_t aligned_at = encoding_ == ContentEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
-    ReadState state = reader_.begin_body(aligned_at);
+    ReadState state = reader_.begin_body(aligned_at, max_body_);
     if (state == ReadState::kNeedMore && reader_.has_input()) state = reader_.read_body();
     if (state == ReadState::kNeedMore && waits && !reader_.head().is_http_1_0)
       return send_continue();
@@ -278,11 +296,11 @@ class Connection final : public NetConnection,
     request.cancelled = cancelled_;
     request.memory_budget = http_.options.memory_budget;
     request.is_local = is_local_;
-    HttpRequestWork work(http_.options, http_.handler, std::move(request), reader_.take_body(),
-                         encoding_, make_reply());
+    HttpRequestWork work(http_.handler, std::move(request),
+                         {reader_.take_body(), encoding_, max_body_}, make_reply());
     if (!work.start()) {
       const auto rest = std::make_shared<HttpRequestWork>(std::move(work));
-      if (!http_.workers.try_add([rest] { return rest->step(); }))
+      if (!http_.workers.try_add(client_, [rest] { return rest->step(); }))
         return respond(error_response(503, "too many large requests wait; try again later"));
     }
     if (phase_ != Phase::kHandling) return;
@@ -320,7 +338,7 @@ class Connection final : public NetConnection,
       if (response.is_compressible)
         accepted = choose_encoding(reader_.head().value("Accept-Encoding"));
       if (is_long_work(response, accepted)) return hand_over(std::move(response), accepted);
-      respond(finish_response(std::move(response), accepted));
+      respond(finish_response(std::move(response), accepted, http_.options.memory_budget));
     });
   }
 
@@ -328,9 +346,10 @@ class Connection final : public NetConnection,
     phase_ = Phase::kFinishing;
     const auto shared = std::make_shared<HttpResponse>(std::move(response));
     // Bounded by the number of connections.
-    http_.workers.add([shared, accepted, inbox = thread_.inbox, weak = this->weak_from_this()] {
+    http_.workers.add(client_, [shared, accepted, budget = http_.options.memory_budget,
+                                inbox = thread_.inbox, weak = this->weak_from_this()] {
       try {
-        *shared = finish_response(std::move(*shared), accepted);
+        *shared = finish_response(std::move(*shared), accepted, budget);
       } catch (...) {
         *shared = error_response(caught_error());
       }
@@ -364,8 +383,9 @@ class Connection final : public NetConnection,
 
   void respond(HttpResponse response) {
     if (response.status == 503) response.headers.emplace_back("Retry-After", "1");
-    const size_t bytes = body_bytes(response);
-    if (bytes > kSmallResponse && !take_memory(bytes + kHeadBytes)) return;
+    const size_t bytes = body_bytes(response),
+                 taken = response.memory ? response.memory->bytes() : 0;
+    if (bytes > std::max(kSmallResponse, taken) && !take_memory(bytes - taken + kHeadBytes)) return;
     response_ = std::move(response);
     if (shared_.draining || (is_at_end_ && !reader_.has_input())) keeps_alive_ = false;
     head_ = response_head(response_, bytes, keeps_alive_);
@@ -455,6 +475,7 @@ class Connection final : public NetConnection,
   }
 
   HttpShared& http_;
+  const ClientKey client_;
   Stream stream_;
   bool is_local_ = false;
   Phase phase_ = Phase::kIdle;
@@ -471,6 +492,7 @@ class Connection final : public NetConnection,
   bool keeps_alive_ = true;
   bool lingers_ = false;
   ContentEncoding encoding_ = ContentEncoding::kIdentity;
+  size_t max_body_ = 0;
   std::optional<size_t> json_bytes_;
   uint64_t request_number_ = 0;
   std::shared_ptr<std::atomic<bool>> cancelled_;

@@ -11,11 +11,17 @@ namespace {
 
 // What the inputs of one request point to.
 struct InputMemory {
+  MemoryBudget::Lease lease;  // for all of the request but copies and body
   std::shared_ptr<const void> body;
   std::vector<SharedMemoryRegions::Copy> copies;  // of shared memory
   std::vector<std::vector<std::byte>> decoded;
-  MemoryBudget::Lease lease;  // for the decoded
 };
+
+// What an input or an output takes in lists that double when they are full.
+constexpr size_t kTensorBytes =
+    3 * (sizeof(InputTensor) + sizeof(SharedMemoryRegions::Copy) + sizeof(std::vector<std::byte>));
+constexpr size_t kOutputBytes = 3 * (sizeof(RequestedOutput) + sizeof(OutputForm) + 1);
+constexpr size_t kMostTensors = size_t{1} << 16;
 
 // The parameters of one input or output.
 struct TensorParameters {
@@ -50,7 +56,7 @@ TensorParameters read_tensor_parameters(JsonReader& reader, bool may_use_regions
         throw Error(ErrorCode::kPermissionDenied,
                     "shared memory is not open to this client; see --allow-shared-memory and "
                     "--allow-remote-shared-memory of the server");
-      parameters.region = reader.string();
+      parameters.region = reader.string(kMostNameBytes);
     } else if (key == "shared_memory_byte_size") {
       parameters.region_bytes = reader.uint64();
     } else if (key == "shared_memory_offset") {
@@ -90,7 +96,7 @@ class RequestReader {
       } else if (key == "outputs") {
         if (!take_null(json_)) json_.array([&] { read_output(); });
       } else if (key == "id") {
-        if (!take_null(json_)) request_->id = json_.string();
+        if (!take_null(json_)) request_->id = json_.string(kMostIdBytes);
       } else if (key == "parameters") {
         if (!take_null(json_)) json_.object([&](std::string_view name) { read_parameter(name); });
       } else {
@@ -136,16 +142,19 @@ class RequestReader {
   }
 
   void read_input() {
+    EMBLEM_REQUIRE(request_->inputs.size() < kMostTensors, "the request has more than ",
+                   kMostTensors, " inputs");
+    memory_.lease.grow(kTensorBytes);
     InputTensor input;
     TensorParameters parameters;
     bool has_type = false, has_shape = false;
     std::optional<std::string_view> values;
     json_.object([&](std::string_view key) {
       if (key == "name") {
-        input.name = json_.string();
+        input.name = json_.string(kMostNameBytes);
       } else if (key == "datatype") {
         EMBLEM_REQUIRE(!has_type, "input ", input.name, " has two datatypes");
-        const std::string name = json_.string();
+        const std::string name = json_.string(kMostNameBytes);
         const std::optional<DataType> type = data_type_from_name(name);
         EMBLEM_REQUIRE(type && name == name_of(*type), "input ", input.name,
                        " has the unknown datatype ", name);
@@ -154,7 +163,10 @@ class RequestReader {
       } else if (key == "shape") {
         EMBLEM_REQUIRE(!has_shape, "input ", input.name, " has two shapes");
         has_shape = true;
-        json_.array([&] { input.shape.push_back(json_.int64()); });
+        json_.array([&] {
+          require_dimensions(input.name, input.shape.size() + 1);
+          input.shape.push_back(json_.int64());
+        });
       } else if (key == "parameters") {
         parameters = read_tensor_parameters(json_, http_.may_use_regions);
       } else if (key == "data") {
@@ -168,6 +180,7 @@ class RequestReader {
     EMBLEM_REQUIRE(has_type, "input ", input.name, " has no \"datatype\"");
     EMBLEM_REQUIRE(has_shape, "input ", input.name, " has no \"shape\"");
     find_data(input, parameters, values);
+    memory_.lease.grow(input.name.size() + input.shape.size() * sizeof(int64_t));
     request_->inputs.push_back(std::move(input));
   }
 
@@ -204,11 +217,14 @@ class RequestReader {
   }
 
   void read_output() {
+    EMBLEM_REQUIRE(forms_.named.size() < kMostTensors, "the request has more than ", kMostTensors,
+                   " outputs");
+    memory_.lease.grow(kOutputBytes);
     OutputForm form;
     TensorParameters parameters;
     json_.object([&](std::string_view key) {
       if (key == "name") {
-        form.name = json_.string();
+        form.name = json_.string(kMostNameBytes);
       } else if (key == "parameters") {
         parameters = read_tensor_parameters(json_, http_.may_use_regions);
       } else {
@@ -219,17 +235,14 @@ class RequestReader {
     if (parameters.region)
       form.region = regions_.part(*parameters.region, parameters.region_offset,
                                   region_bytes(parameters, "output", form.name));
+    memory_.lease.grow(2 * form.name.size());
     form.binary = parameters.binary_data.value_or(false);
     is_chosen_.push_back(parameters.binary_data.has_value());
     request_->outputs.push_back({form.name, parameters.classes});
     forms_.named.push_back(std::move(form));
   }
 
-  void hand_over_memory() {
-    request_->memory = http_.memory;
-    if (!memory_.decoded.empty() || !memory_.copies.empty())
-      request_->memory = std::make_shared<InputMemory>(std::move(memory_));
-  }
+  void hand_over_memory() { request_->memory = std::make_shared<InputMemory>(std::move(memory_)); }
 
   const HttpRequest& http_;
   const SharedMemoryRegions& regions_;
@@ -268,13 +281,14 @@ InferCall read_infer_request(const HttpRequest& http, std::string model, std::st
 }
 
 size_t json_bytes_of(const InferResponse& response, const OutputForms& forms) {
-  // Numbers take up to three times the bytes that they have in memory.
-  constexpr size_t kTextPerByte = 3;
-  size_t bytes = 0;
+  constexpr size_t kOfAnOutput = 256;  // name (where it is longer, that too), type and shape
+  size_t bytes = kOfAnOutput + 6 * response.id.size();
+  for (const auto& parameter : response.parameters) bytes += 64 + 6 * parameter.first.size();
   for (size_t i = 0; i < response.outputs.size(); ++i) {
     const OutputForm* form = form_of(forms, response.outputs[i].name, i);
     const bool is_text = form ? !form->binary && !form->region : !forms.binary;
-    if (is_text) bytes += response.outputs[i].data.size() * kTextPerByte;
+    bytes += kOfAnOutput + 6 * response.outputs[i].name.size();
+    if (is_text) bytes += most_json_bytes(response.outputs[i]);
   }
   return bytes;
 }
@@ -283,6 +297,7 @@ HttpResponse write_infer_response(InferResponse response, const OutputForms& for
   HttpResponse http;
   http.is_compressible = true;
   JsonWriter json;
+  json.text().reserve(json_bytes_of(response, forms));
   json.object([&] {
     if (!response.id.empty()) json.key("id").string(response.id);
     json.key("model_name").string(response.model);
@@ -320,6 +335,7 @@ HttpResponse write_infer_response(InferResponse response, const OutputForms& for
   });
   http.body = std::move(json.text());
   if (!http.tensors.empty()) {
+    http.memory = std::move(response.memory);
     http.content_type = "application/octet-stream";
     http.headers.emplace_back("Inference-Header-Content-Length", std::to_string(http.body.size()));
   }

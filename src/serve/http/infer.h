@@ -35,7 +35,7 @@ struct InferCall {
 InferCall read_infer_request(const HttpRequest& http, std::string model, std::string version,
                              const SharedMemoryRegions& regions);
 
-// About how many bytes of JSON write_infer_response will write for the values of outputs.
+// No fewer bytes than the JSON has that write_infer_response will write.
 size_t json_bytes_of(const InferResponse& response, const OutputForms& forms);
 
 // Throws when an output cannot be sent the way it was asked for.

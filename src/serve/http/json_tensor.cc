@@ -76,18 +76,19 @@ class ArrayReader {
   }
 
   std::vector<std::byte> strings() {
-    // With their lengths in the place of quotes and commas; the text is no longer than the JSON.
-    const size_t most = total_ * sizeof(uint32_t) + reader_.bytes_left();
+    // Texts are no longer than their JSON.
+    JsonReader ahead = reader_;
+    ahead.skip();
+    const size_t most = total_ * sizeof(uint32_t) + (ahead.position() - reader_.position());
     lease_.grow(most);
+    data_.reserve(most);
     level(1, [&] {
-      const std::string text = reader_.string();
-      const auto length = static_cast<uint32_t>(text.size());
       const size_t at = data_.size();
-      data_.resize(at + sizeof(length) + text.size());
+      data_.resize(at + sizeof(uint32_t));
+      reader_.string_to(data_);
+      const auto length = static_cast<uint32_t>(data_.size() - at - sizeof(uint32_t));
       std::memcpy(data_.data() + at, &length, sizeof(length));
-      std::memcpy(data_.data() + at + sizeof(length), text.data(), text.size());
     });
-    lease_.shrink(most - std::min(most, data_.capacity()));
     return finish();
   }
 
@@ -217,6 +218,28 @@ std::vector<std::byte> read_json_tensor(JsonReader& reader, const InputTensor& i
       break;
   }
   refuse_half(input.name, input.type);
+}
+
+size_t most_json_bytes(const OutputTensor& output) {
+  // Of a value with its comma: "-1.17549435e-38," and "-2.2250738585072014e-308,".
+  constexpr size_t kFloat = 16, kDouble = 25, kInteger = 21, kShort = 7;
+  // Of a byte of text, as "\u0000", and of quotes and comma in the place of its length.
+  constexpr size_t kTextByte = 6;
+  const size_t bytes = output.data.size();
+  switch (output.type) {
+    case DataType::kFp32:
+      return 2 + bytes / sizeof(float) * kFloat;
+    case DataType::kFp64:
+      return 2 + bytes / sizeof(double) * kDouble;
+    case DataType::kBytes:
+      return 2 + bytes * kTextByte;
+    case DataType::kBool:
+    case DataType::kInt8:
+    case DataType::kUint8:
+      return 2 + bytes * kShort;
+    default:
+      return 2 + bytes / element_bytes(output.type) * kInteger;
+  }
 }
 
 void append_json_tensor(std::string& out, const OutputTensor& output) {

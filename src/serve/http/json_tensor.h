@@ -21,5 +21,7 @@ std::vector<std::byte> read_json_tensor(JsonReader& reader, const InputTensor& i
 // Appends the values, flat, so that they read back exactly. Throws for types without a JSON form
 // and for BYTES that are not UTF-8.
 void append_json_tensor(std::string& out, const OutputTensor& output);
+// No fewer bytes than append_json_tensor appends.
+size_t most_json_bytes(const OutputTensor& output);
 
 }  // namespace emblem

@@ -160,5 +160,36 @@ TEST(JsonTensorTest, WritesEveryType) {
   EXPECT_THROW(text_of(output<uint16_t>(DataType::kFp16, {1})), Error);
 }
 
+TEST(JsonTensorTest, KnowsTheMostThatItWrites) {
+  const auto check = [](const OutputTensor& tensor) {
+    std::string text;
+    append_json_tensor(text, tensor);
+    EXPECT_LE(text.size(), most_json_bytes(tensor)) << text;
+  };
+  check(output<float>(DataType::kFp32, std::vector<float>(50, -1.17549435e-38f)));
+  check(output<float>(DataType::kFp32, std::vector<float>(50, -INFINITY)));
+  check(output<double>(DataType::kFp64, std::vector<double>(50, -2.2250738585072014e-308)));
+  check(output<int64_t>(DataType::kInt64, std::vector<int64_t>(50, INT64_MIN)));
+  check(output<int16_t>(DataType::kInt16, std::vector<int16_t>(50, INT16_MIN)));
+  check(output<int8_t>(DataType::kInt8, std::vector<int8_t>(50, INT8_MIN)));
+  check(output<uint8_t>(DataType::kBool, std::vector<uint8_t>(50, 0)));
+  OutputTensor strings = output<uint8_t>(DataType::kBytes, {0, 0, 0, 0, 3, 0, 0, 0, 0, 1, 2});
+  strings.shape = {2};
+  check(strings);
+  check(output<float>(DataType::kFp32, {}));
+}
+
+TEST(JsonTensorTest, TextsTakeWhatTheirJsonHasAtMost) {
+  MemoryBudget budget(1000);
+  MemoryBudget::Lease lease(budget);
+  const std::string text =
+      R"(["\u0041bc","x","",")" + std::string(300, 'y') + R"("])" + std::string(5000, ' ');
+  JsonReader reader(text);
+  const auto data = read_json_tensor(reader, {"x", DataType::kBytes, {4}, {}}, lease);
+  EXPECT_EQ(data.size(), 4 * 4 + 3 + 1 + 300u);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(data.data()) + 4, 3), "Abc");
+  EXPECT_LE(data.capacity(), lease.bytes());
+}
+
 }  // namespace
 }  // namespace emblem

@@ -40,6 +40,9 @@ struct HttpResponse {
   std::vector<std::pair<const char*, std::string>> headers;  // further ones
   std::string body;
   std::vector<std::vector<std::byte>> tensors;  // sent after the body, without a copy
+  // What body and tensors take of the server's memory budget, as far as that was taken when they
+  // were made. Null: nothing was.
+  std::shared_ptr<MemoryBudget::Lease> memory;
   // Whether the client expects it compressed if it sent Accept-Encoding. Triton does that for the
   // results of inference alone, and its clients decompress nothing else.
   bool is_compressible = false;
@@ -47,7 +50,7 @@ struct HttpResponse {
   // or one of its server's workers: writing many numbers as JSON must not hold up those who compute
   // them. Must not throw.
   std::function<HttpResponse()> deferred;
-  size_t deferred_json_bytes = 0;  // about how much JSON `deferred` writes
+  size_t deferred_json_bytes = 0;  // no fewer than `deferred` writes; 0: very few
 };
 
 // To be called once, from any thread, also after the server is gone.

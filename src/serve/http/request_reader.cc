@@ -58,7 +58,7 @@ HttpRequestReader::State HttpRequestReader::refuse(int status, std::string messa
 }
 
 HttpRequestReader::State HttpRequestReader::refuse_body() {
-  return refuse(413, cat("the body has more than ", limits_.max_body_bytes, " bytes"));
+  return refuse(413, cat("the body has more than ", max_body_bytes_, " bytes"));
 }
 
 template <class Read>
@@ -85,12 +85,13 @@ HttpRequestReader::State HttpRequestReader::read_head() {
   });
 }
 
-HttpRequestReader::State HttpRequestReader::begin_body(size_t aligned_at) {
+HttpRequestReader::State HttpRequestReader::begin_body(size_t aligned_at, size_t max_bytes) {
   const uint64_t length = head_.content_length.value_or(0);
-  if (length > limits_.max_body_bytes) return refuse_body();
+  max_body_bytes_ = std::min(max_bytes, limits_.max_body_bytes);
+  if (length > max_body_bytes_) return refuse_body();
   if (head_.is_chunked) {
     chunks_.emplace(limits_.max_header_bytes);
-    body_.emplace(aligned_at, limits_.max_body_bytes, limits_.budget);
+    body_.emplace(aligned_at, max_body_bytes_, limits_.budget);
     return State::kNeedMore;
   }
   return guarded([&] {
@@ -120,7 +121,7 @@ HttpRequestReader::State HttpRequestReader::read_chunks() {
     const HttpChunkedReader::Part part = chunks_->read(input());
     begin_ += part.used;
     body_read_ += part.used;
-    const size_t room = limits_.max_body_bytes - body_->size();
+    const size_t room = max_body_bytes_ - body_->size();
     if (part.body.size() > room || chunks_->chunk_left() > room - part.body.size())
       return refuse_body();
     body_->append(bytes_of(part.body));

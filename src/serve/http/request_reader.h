@@ -43,8 +43,10 @@ class HttpRequestReader {
   void drop_input();
 
   State read_head();
-  // After kHead. `aligned_at` as in HttpBodyBuffer.
-  State begin_body(size_t aligned_at);
+  // After kHead. `aligned_at` as in HttpBodyBuffer; `max_bytes` of the body: at most those of the
+  // limits.
+  State begin_body(size_t aligned_at, size_t max_bytes);
+  State begin_body(size_t aligned_at) { return begin_body(aligned_at, limits_.max_body_bytes); }
   State read_body();
 
   // Until next().
@@ -70,7 +72,8 @@ class HttpRequestReader {
   HttpRequestHead head_;
   std::optional<HttpChunkedReader> chunks_;
   std::optional<HttpBodyBuffer> body_;
-  bool is_direct_ = false;  // what arrives goes into body_
+  bool is_direct_ = false;     // what arrives goes into body_
+  size_t max_body_bytes_ = 0;  // of this request
   size_t body_read_ = 0;
   Refusal refusal_;
 };

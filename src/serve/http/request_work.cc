@@ -17,14 +17,13 @@ constexpr size_t kLongToCompress = size_t{16} << 10;
 
 }  // namespace
 
-HttpRequestWork::HttpRequestWork(const HttpServerOptions& options, const HttpHandler& handler,
-                                 HttpRequest request, HttpBody body, ContentEncoding encoding,
+HttpRequestWork::HttpRequestWork(const HttpHandler& handler, HttpRequest request, Body body,
                                  HttpReply reply)
-    : options_(options),
-      handler_(handler),
+    : handler_(handler),
       request_(std::move(request)),
-      body_(std::move(body)),
-      encoding_(body_.bytes.empty() ? ContentEncoding::kIdentity : encoding),
+      body_(std::move(body.bytes)),
+      encoding_(body_.bytes.empty() ? ContentEncoding::kIdentity : body.encoding),
+      max_expanded_(body.max_expanded),
       reply_(std::move(reply)) {}
 
 bool HttpRequestWork::start() {
@@ -47,17 +46,17 @@ bool HttpRequestWork::step() {
 bool HttpRequestWork::expand(size_t bytes) {
   try {
     if (!expander_)
-      expander_ = std::make_unique<HttpBodyExpander>(
-          std::move(body_), encoding_, request_.json_bytes.value_or(0), options_.max_body_bytes,
-          options_.memory_budget);
+      expander_ = std::make_unique<HttpBodyExpander>(std::move(body_), encoding_,
+                                                     request_.json_bytes.value_or(0), max_expanded_,
+                                                     request_.memory_budget);
     switch (expander_->step(bytes)) {
       case HttpBodyExpander::State::kMore:
         return false;
       case HttpBodyExpander::State::kTooLarge:
         expander_.reset();
         is_answered_ = true;
-        reply_(error_response(413, cat("the body has more than ", options_.max_body_bytes,
-                                       " bytes when it is decompressed")));
+        reply_(error_response(
+            413, cat("the body has more than ", max_expanded_, " bytes when it is decompressed")));
         return false;
       case HttpBodyExpander::State::kComplete:
         break;
@@ -94,11 +93,12 @@ bool is_long_work(const HttpResponse& response, ContentEncoding accepted) {
          body_bytes(response) > kLongToCompress;
 }
 
-HttpResponse finish_response(HttpResponse response, ContentEncoding accepted) {
+HttpResponse finish_response(HttpResponse response, ContentEncoding accepted,
+                             MemoryBudget* budget) {
   if (response.deferred) response = response.deferred();
   if (accepted != ContentEncoding::kIdentity && response.is_compressible &&
       body_bytes(response) >= kSmallestToCompress)
-    compress_response(response, accepted);
+    compress_response(response, accepted, budget);
   return response;
 }
 

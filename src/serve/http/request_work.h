@@ -16,9 +16,14 @@ namespace emblem {
 // Errors on the way are the reply.
 class HttpRequestWork {
  public:
-  // `handler` and the options must outlive it.
-  HttpRequestWork(const HttpServerOptions& options, const HttpHandler& handler, HttpRequest request,
-                  HttpBody body, ContentEncoding encoding, HttpReply reply);
+  // A body as it arrived.
+  struct Body {
+    HttpBody bytes;
+    ContentEncoding encoding = ContentEncoding::kIdentity;
+    size_t max_expanded = 0;
+  };
+  // `handler` must outlive it.
+  HttpRequestWork(const HttpHandler& handler, HttpRequest request, Body body, HttpReply reply);
 
   // On the connection's thread. False when what is left takes long, and is for workers.
   bool start();
@@ -31,11 +36,11 @@ class HttpRequestWork {
   void call_handler();
   void refuse();
 
-  const HttpServerOptions& options_;
   const HttpHandler& handler_;
   HttpRequest request_;
   HttpBody body_;
   ContentEncoding encoding_;
+  size_t max_expanded_;
   HttpReply reply_;
   std::unique_ptr<HttpBodyExpander> expander_;
   bool is_answered_ = false;
@@ -43,7 +48,8 @@ class HttpRequestWork {
 
 // Whether finishing the response takes so long that it is for workers.
 bool is_long_work(const HttpResponse& response, ContentEncoding accepted);
-// Writes what was deferred, and compresses where that is worth it. Throws what those throw.
-HttpResponse finish_response(HttpResponse response, ContentEncoding accepted);
+// Writes what was deferred, and compresses where that is worth it and `budget` (null: none) has the
+// memory. Throws what those throw.
+HttpResponse finish_response(HttpResponse response, ContentEncoding accepted, MemoryBudget* budget);
 
 }  // namespace emblem

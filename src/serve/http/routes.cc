@@ -49,6 +49,7 @@ struct HttpRoutes::State {
     Api api;
     Answer answer;  // null: inference
     bool is_slow = false;
+    bool has_payload = false;  // requests bring files or keys; inference does, too
   };
 
   static std::span<const Route> routes() {
@@ -68,7 +69,8 @@ struct HttpRoutes::State {
         {"GET", "v2/models/*/config", Api::kModelConfig, &State::model_config},
         {"GET", "v2/models/*/versions/*/config", Api::kModelConfig, &State::model_config},
         {"POST", "v2/repository/index", Api::kModelRepository, &State::repository_index},
-        {"POST", "v2/repository/models/*/load", Api::kModelRepository, &State::load, true},
+        {"POST", "v2/repository/models/*/load", Api::kModelRepository, &State::load, true,
+         /*has_payload=*/true},
         {"POST", "v2/repository/models/*/unload", Api::kModelRepository, &State::unload, true},
         {"POST", "v2/repository/*/index", Api::kModelRepository, &State::named_repository},
         {"POST", "v2/repository/*/models/*/load", Api::kModelRepository, &State::named_repository},
@@ -94,8 +96,9 @@ struct HttpRoutes::State {
         {"POST", "v2/models/*/trace/setting", Api::kTrace, &State::trace_settings},
         {"GET", "v2/logging", Api::kLogging, &State::log_settings},
         {"POST", "v2/logging", Api::kLogging, &State::log_settings},
-        {"POST", "v2/tables/rows", Api::kInference, &State::rows},
-        {"POST", "v2/tables/status", Api::kInference, &State::rows_status},
+        {"POST", "v2/tables/rows", Api::kInference, &State::rows, false, /*has_payload=*/true},
+        {"POST", "v2/tables/status", Api::kInference, &State::rows_status, false,
+         /*has_payload=*/true},
         {"GET", "metrics", Api::kMetrics, &State::metrics_answer},
         {"GET", "status.json", Api::kMetrics, &State::status},
         {"GET", "history.json", Api::kMetrics, &State::status_history},
@@ -141,6 +144,14 @@ struct HttpRoutes::State {
       return;
     }
     access.require(Api::kMetadata, caller);
+  }
+
+  bool takes_payload(std::string_view target) const {
+    const std::vector<std::string> parts = split_target(target);
+    std::vector<std::string> names;
+    return std::any_of(routes().begin(), routes().end(), [&](const Route& route) {
+      return (route.answer == nullptr || route.has_payload) && matches(route.path, parts, names);
+    });
   }
 
   void handle(HttpRequest request, HttpReply reply) {
@@ -273,12 +284,17 @@ struct HttpRoutes::State {
     return json_response(repository_index_json(service.index(), only_ready));
   }
   HttpResponse load(const Call& call) {
+    // For texts as they grow, for what base64 stands for, and for a copy of it.
+    constexpr size_t kTextsPerByte = 5;
+    MemoryBudget::Lease lease = lease_of(call.request.memory_budget);
+    lease.grow(kTextsPerByte * call.request.body.size());
     std::map<std::string, std::string> parameters;
     read_object(call.request, [&](JsonReader& json, std::string_view key) {
       if (key != "parameters") return json.skip();
       json.object([&](std::string_view name) {
         const bool is_text = json.kind() == JsonReader::Kind::kString;
-        std::string value = is_text ? json.string() : std::string(json.raw());
+        std::string value =
+            is_text ? json.string(call.request.body.size()) : std::string(json.raw());
         if (name.starts_with("file:")) value = decode_base64(value);
         parameters[std::string(name)] = std::move(value);
       });
@@ -368,11 +384,12 @@ struct HttpRoutes::State {
   HttpResponse rows(const Call& call) {
     HttpResponse response;
     response.deferred = [&service = row_service(), body = call.request.body,
-                         memory = call.request.memory] {
+                         memory = call.request.memory, budget = call.request.memory_budget] {
       try {
         HttpResponse answer;
         answer.content_type = "application/octet-stream";
-        answer.tensors.push_back(service.rows(body));
+        answer.memory = std::make_shared<MemoryBudget::Lease>(lease_of(budget));
+        answer.tensors.push_back(service.rows(body, *answer.memory));
         return answer;
       } catch (...) {
         return error_response(caught_error());
@@ -426,6 +443,14 @@ HttpRoutes::HttpRoutes(InferenceService& service, SharedMemoryRegions& regions,
                        const Access& access)
     : state_(std::make_unique<State>(service, regions, access)) {}
 HttpRoutes::~HttpRoutes() = default;
+
+bool HttpRoutes::takes_payload(std::string_view target) const noexcept {
+  try {
+    return state_->takes_payload(target);
+  } catch (...) {  // no memory to find out
+    return false;
+  }
+}
 
 std::optional<HttpResponse> HttpRoutes::authorize(std::string_view target,
                                                   const Caller& caller) const noexcept {

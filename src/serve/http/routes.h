@@ -27,6 +27,9 @@ class HttpRoutes {
   std::optional<HttpResponse> authorize(std::string_view target,
                                         const Caller& caller) const noexcept;
 
+  // For HttpServerOptions::takes_payload.
+  bool takes_payload(std::string_view target) const noexcept;
+
   // For HttpServer. Answers before it returns, but for inference and for loading and unloading,
   // which a thread of its own does.
   void handle(HttpRequest request, HttpReply reply);

@@ -22,11 +22,16 @@
 
 namespace emblem {
 
+inline constexpr size_t kSmallBodyBytes = 8192;
+
 struct HttpServerOptions : NetOptions {
   size_t max_body_bytes = size_t{64} << 20;    // also of expanded bodies; above: 413
   size_t max_header_bytes = size_t{32} << 10;  // above: 431
   // Threads for work that would hold up other connections; 0: it is done by `threads`.
   int workers = 2;
+  // Whether requests to a path bring tensors or files. Others may have bodies of kSmallBodyBytes at
+  // most. Null: all do. Must not throw.
+  std::function<bool(std::string_view target)> takes_payload;
   // Bodies and responses take their bytes from it; above: 503. Null: no limit. Must outlive the
   // server and the requests that its handler has taken.
   MemoryBudget* memory_budget = nullptr;

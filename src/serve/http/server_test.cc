@@ -328,6 +328,30 @@ TEST(HttpServerTest, DrainingFinishesWhatRunsAndClosesTheRest) {
   EXPECT_EQ(server->connections(), 0u);
 }
 
+TEST(HttpServerTest, AnIdleClientGetsOneMoreAnswerWhileTheServerDrains) {
+  TestClock clock;
+  EchoServer server(timed(clock, 1h, 1h));
+  TestClient idle(server.port()), busy(server.port()), silent(server.port());
+  EXPECT_EQ(idle.get("/").status, 200);
+  EXPECT_EQ(silent.get("/").status, 200);
+  busy.send(TestClient::text("POST", "/hold", "last"));
+  server.wait_for_held(1);
+  std::thread draining([&] { server->drain(1h); });
+  // The server no longer accepts: it has begun to drain.
+  EXPECT_TRUE(becomes_true([&] { return !TestClient(server.port()).is_connected(); }));
+  const TestResponse last = idle.get("/again");
+  EXPECT_EQ(last.status, 200);
+  EXPECT_EQ(last.header("connection"), "close");
+  EXPECT_TRUE(clock.advance_during([&] { return idle.is_closed_by_server(); }));
+  EXPECT_TRUE(clock.advance_during([&] { return silent.is_closed_by_server(); }));
+  server.release();
+  EXPECT_EQ(busy.receive().body, "POST /hold last");
+  clock.advance_during([&] {
+    draining.join();
+    return true;
+  });
+}
+
 TEST(HttpServerTest, DrainingCutsOffWhatTakesTooLong) {
   EchoServer server;
   TestClient client(server.port());
@@ -359,6 +383,21 @@ TEST(HttpServerTest, RefusesBeforeItReadsTheBody) {
   TestClient client(server.port());
   EXPECT_EQ(client.get("/v2", "Authorization: Bearer s3cret\r\nX-Key: 1\r\n").status, 200);
   EXPECT_EQ(client.get("/v2", "Authorization: Bearer s3cret\r\n").status, 401);
+}
+
+TEST(HttpServerTest, PathsWithoutAPayloadTakeSmallBodiesAlone) {
+  HttpServerOptions options;
+  options.takes_payload = [](std::string_view target) { return target == "/infer"; };
+  EchoServer server(options);
+  const std::string fits(kSmallBodyBytes, 'x'), large(kSmallBodyBytes + 1, 'x');
+  EXPECT_EQ(TestClient(server.port()).post("/small", fits).status, 200);
+  EXPECT_EQ(TestClient(server.port()).post("/infer", large).status, 200);
+  const TestResponse refused = TestClient(server.port()).post("/small", large);
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_THAT(refused.body, HasSubstr("8192"));
+  TestClient chunked(server.port());
+  chunked.send("POST /small HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n");
+  EXPECT_EQ(chunked.receive().status, 413);
 }
 
 TEST(HttpServerTest, RefusesOptionsThatCannotBe) {

@@ -32,7 +32,8 @@ class Connection final : public NetConnection,
              bool refused, TcpSocket socket, More&... more)
       : NetConnection(shared, thread, refused),
         stream_(std::move(socket), more...),
-        peer_{Http2Loop(thread), thread.context, is_local_peer(socket_of(stream_)), refused},
+        peer_{Http2Loop(thread), thread.context, client_of(socket_of(stream_), this),
+              is_local_peer(socket_of(stream_)), refused},
         session_(
             std::in_place, limits_of(limits, shared.options),
             [this, &open](Http2Stream& stream, Http2Headers headers) {

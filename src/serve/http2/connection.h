@@ -33,6 +33,7 @@ class Http2Loop {
 struct Http2Peer {
   Http2Loop loop;
   boost::asio::io_context& context;
+  ClientKey client;
   bool is_local = false;    // on this machine
   bool is_refused = false;  // too many connections: each request is to be answered with that
 };

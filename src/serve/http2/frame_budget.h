@@ -7,8 +7,8 @@
 namespace emblem {
 
 // Tokens that are spent on frames that cost the server work and bring nothing (PING, SETTINGS,
-// PRIORITY, WINDOW_UPDATE, empty DATA, malformed ones), and earned by time and by frames that carry
-// data.
+// PRIORITY, WINDOW_UPDATE, DATA that is empty or padding alone, frames of unknown types, malformed
+// ones), and earned by time and by frames that carry data.
 class FrameBudget {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -21,7 +21,7 @@ enum FrameType : uint8_t {
   kWindowUpdateFrame,
   kContinuationFrame,
 };
-inline constexpr uint8_t kEndStream = 1, kEndHeaders = 4, kAck = 1;
+inline constexpr uint8_t kEndStream = 1, kEndHeaders = 4, kPadded = 8, kAck = 1;
 
 inline const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -26,6 +26,12 @@ class Http2Headers {
     return {};
   }
 
+  size_t count(std::string_view name) const {
+    size_t count = 0;
+    for (const Field& field : fields_) count += name_of(field) == name ? 1 : 0;
+    return count;
+  }
+
   // As HTTP/2 counts them: 32 bytes for each field in addition.
   size_t bytes() const { return text_.size() + 32 * fields_.size(); }
 

@@ -5,6 +5,7 @@
 
 #include "core/caught_error.h"
 #include "serve/http2/frame_budget.h"
+#include "serve/http2/frame_scanner.h"
 #include "serve/http2/stream_state.h"
 
 namespace emblem {
@@ -79,6 +80,7 @@ struct Http2Session::State {
   const Open open;
   const std::function<void()> on_output;
   FrameBudget frames, resets;
+  FrameScanner scanner;
   nghttp2_session* session = nullptr;
   std::unordered_map<int32_t, std::unique_ptr<Stream>> streams;
   bool has_begun = false, is_given_up = false;
@@ -204,6 +206,9 @@ void Http2Session::State::on_begin_frame(const nghttp2_frame_hd& head) {
 
 void Http2Session::State::on_frame(const nghttp2_frame& frame) {
   const bool is_last = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+  const bool is_padding = frame.hd.type == NGHTTP2_DATA && frame.hd.length > 0 &&
+                          frame.hd.length == frame.data.padlen;
+  if (is_padding && !is_last) spend(frames, 1);
   Stream* of = stream(frame.hd.stream_id);
   if (frame.hd.type == NGHTTP2_SETTINGS) has_begun = true;
   if (frame.hd.type == NGHTTP2_HEADERS && of != nullptr && !of->is_open) {
@@ -256,6 +261,9 @@ Http2Session::Http2Session(const Http2Limits& limits, Open open, std::function<v
 Http2Session::~Http2Session() = default;
 
 bool Http2Session::receive(std::span<const std::byte> bytes) {
+  state_->scanner.feed(bytes, [this](uint8_t type) {
+    if (type > NGHTTP2_CONTINUATION) state_->spend(state_->frames, 1);
+  });
   const ssize_t used = nghttp2_session_mem_recv(
       state_->session, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   return used == static_cast<ssize_t>(bytes.size()) && !state_->is_given_up && !is_over();

@@ -13,6 +13,7 @@ namespace {
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using namespace std::string_literals;
 
 // Records what it is told.
 struct Recorder : Http2Handler {
@@ -251,6 +252,9 @@ TEST(Http2Session, EndsAtFloodsOfFramesWithoutUse) {
       frame(kPriorityFrame, 0, 9, big_endian(1) + "\x10"),
       frame(kWindowUpdateFrame, 0, 0, big_endian(1)),
       frame(kDataFrame, 0, 1),
+      frame(kDataFrame, kPadded, 1, std::string(1, '\x3') + "\0\0\0"s),  // padding alone
+      frame(FrameType{0x21}, 0, 0, "what is this"),
+      frame(FrameType{0xff}, 0, 1),
   };
   for (const std::string& one : all) {
     TestSession test({.frame_burst = 200, .frames_per_second = 1});

@@ -16,6 +16,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "serve/net/fair_queue.h"
 #include "serve/net/options.h"
 
 namespace emblem {
@@ -28,6 +29,9 @@ using TcpSocket =
 
 // Whether the other side is on this machine: its address is a loopback one.
 bool is_local_peer(const TcpSocket& socket);
+// The host by its address; of IPv6 by its network of 64 bits, which one client may have whole.
+// `connection` tells its connections apart.
+ClientKey client_of(const TcpSocket& socket, const void* connection);
 
 using TlsStream = boost::asio::ssl::stream<TcpSocket>;
 inline TcpSocket& socket_of(TcpSocket& socket) { return socket; }

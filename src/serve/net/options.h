@@ -15,6 +15,9 @@ struct NetOptions {
   int threads = 2;
   // One more closes the connection that has been idle the longest; with none idle it is refused.
   size_t max_connections = 4096;
+  // File descriptors that are kept for connections of this server alone: where the process has no
+  // others left, it still accepts as many.
+  size_t spare_descriptors = 0;
   // Between requests.
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(120);
   // For a request's header, and for its body; large bodies may take a second for each 64 KiB more.

@@ -1,5 +1,7 @@
 #include "serve/net/server.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -7,7 +9,9 @@
 #include <vector>
 
 #include "core/caught_error.h"
+#include "core/file_descriptor.h"
 #include "core/start_thread.h"
+#include "serve/net/connection_limits.h"
 #include "serve/net/tls.h"
 
 namespace emblem {
@@ -18,9 +22,8 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-// Refused connections are told so next to the others; above this number they are closed.
-constexpr size_t kMostRefused = 64;
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::seconds kStuck{5};
 
 void check(const NetOptions& options, const std::string& purpose) {
   EMBLEM_REQUIRE(options.threads > 0, purpose, " needs at least one thread, not ", options.threads);
@@ -45,8 +48,8 @@ std::vector<std::shared_ptr<NetConnection>> all_of(const NetThread& thread) {
   return {thread.connections.begin(), thread.connections.end()};
 }
 
-// Closes the connection of the thread that has been idle the longest; false when none is.
-bool close_idle(const NetThread& thread) {
+// The connection of the thread that has been idle the longest; null when none is.
+std::shared_ptr<NetConnection> longest_idle(const NetThread& thread) {
   std::shared_ptr<NetConnection> oldest;
   Clock::time_point since = Clock::time_point::max();
   for (const auto& connection : thread.connections) {
@@ -55,8 +58,13 @@ bool close_idle(const NetThread& thread) {
     since = *idle_since;
     oldest = connection;
   }
-  if (oldest) oldest->close();
-  return oldest != nullptr;
+  return oldest;
+}
+
+// The process or the system has no descriptor for a new connection.
+bool is_out_of_descriptors(const error_code& error) {
+  return error == asio::error::no_descriptors ||
+         error == boost::system::errc::too_many_files_open_in_system;
 }
 
 }  // namespace
@@ -69,6 +77,21 @@ bool is_local_peer(const TcpSocket& socket) {
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
   return address.is_loopback();
+}
+
+ClientKey client_of(const TcpSocket& socket, const void* connection) {
+  ClientKey client{0, reinterpret_cast<uintptr_t>(connection)};
+  error_code error;
+  const asio::ip::address address = socket.remote_endpoint(error).address();
+  if (error) return client;
+  if (address.is_v4()) {
+    client.host = address.to_v4().to_uint();
+    return client;
+  }
+  const auto bytes = address.to_v6().to_bytes();
+  const size_t first = address.to_v6().is_v4_mapped() ? 8 : 0;
+  for (size_t i = first; i < first + 8; ++i) client.host = client.host << 8 | bytes[i];
+  return client;
 }
 
 void check_port(const std::string& address, uint16_t port) {
@@ -98,6 +121,7 @@ struct NetServer::State {
       threads.push_back(std::make_unique<NetThread>());
     acceptor.emplace(listen_on(threads[0]->context, shared.options.address, shared.options.port));
     pause.emplace(threads[0]->context);
+    refill_spares();
     port = acceptor->local_endpoint().port();
     try {
       for (auto& one : threads) {
@@ -147,6 +171,9 @@ struct NetServer::State {
       guarded([&] {
         const auto now = shared.options.clock();
         for (const auto& connection : all_of(thread)) connection->check_deadline(now);
+        if (&thread != threads[0].get()) return;
+        refill_spares();
+        accept_if_stuck();
       });
       watch_deadlines(thread, timer);
     });
@@ -159,13 +186,27 @@ struct NetServer::State {
     acceptor->async_accept(threads[home]->context,
                            [this, home](error_code error, TcpSocket socket) {
                              if (!acceptor->is_open()) return;
+                             if (is_out_of_descriptors(error)) return find_descriptor();
                              if (error) return accept_later();
-                             guarded([&] { on_accepted(home, std::move(socket)); });
-                             accept();
+                             bool continues = true;
+                             guarded([&] { continues = on_accepted(home, std::move(socket)); });
+                             if (continues) accept();
                            });
   }
+  void accept_on_first_thread() {
+    asio::post(threads[0]->context, [this] {
+      making_room_since.reset();
+      if (acceptor->is_open()) accept();
+    });
+  }
+  // Where memory was too scarce to make room, no other handler accepts again.
+  void accept_if_stuck() {
+    if (!making_room_since || Clock::now() - *making_room_since < kStuck) return;
+    making_room_since.reset();
+    if (acceptor->is_open()) accept();
+  }
 
-  // Out of descriptors, say: trying again at once would only burn time.
+  // Trying again at once would only burn time.
   void accept_later() {
     pause->expires_after(kAcceptPause);
     pause->async_wait([this](error_code error) {
@@ -173,31 +214,86 @@ struct NetServer::State {
     });
   }
 
-  void on_accepted(size_t home, TcpSocket socket) {
+  // Accepts with a spare descriptor, or with that of the connection that has been idle the longest.
+  void find_descriptor() {
+    if (!spares.empty()) {
+      spares.pop_back();
+      return accept();
+    }
+    making_room_since = Clock::now();
+    close_longest_idle({}, [this](bool is_closed) {
+      if (is_closed) return accept_on_first_thread();
+      asio::post(threads[0]->context, [this] {
+        making_room_since.reset();
+        if (acceptor->is_open()) accept_later();
+      });
+    });
+  }
+
+  void refill_spares() {
+    while (spares.size() < shared.options.spare_descriptors) {
+      FileDescriptor spare(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (spare.get() < 0) return;
+      spares.push_back(std::move(spare));
+    }
+  }
+
+  // False: the next one is accepted once there is room for this one. So connections that come all
+  // at once do not find each other's places taken and none idle yet.
+  bool on_accepted(size_t home, TcpSocket socket) {
     const bool has_room = shared.open - shared.refused < shared.options.max_connections;
     // Counted from here on, so that many at once do not all find room.
     ++shared.open;
-    if (has_room) return add(home, std::move(socket), /*refused=*/false);
-    make_room(home, 0, std::move(socket));
+    if (has_room) {
+      add(home, std::move(socket), /*refused=*/false);
+      return true;
+    }
+    making_room_since = Clock::now();
+    close_longest_idle({}, [this, home, socket = std::move(socket)](bool is_closed) mutable {
+      // Another may have closed by now; `open` counts the new one, too.
+      const bool has_room = shared.open - shared.refused <= shared.options.max_connections;
+      guarded([&] {
+        if (has_room || is_closed)
+          add(home, std::move(socket), /*refused=*/false);
+        else
+          refuse(home, std::move(socket));
+      });
+      accept_on_first_thread();
+    });
+    return false;
   }
 
-  // Asks one thread after the other, beginning with the home of the new connection, to close an
-  // idle connection.
-  void make_room(size_t home, size_t asked, TcpSocket socket) {
-    if (asked == threads.size()) return refuse(home, std::move(socket));
-    NetThread& thread = *threads[(home + asked) % threads.size()];
-    asio::post(thread.context, [this, home, asked, &thread, socket = std::move(socket)]() mutable {
+  // What a walk over all threads has found.
+  struct IdleSearch {
+    size_t asked = 0;   // threads
+    size_t thread = 0;  // that has the connection
+    Clock::time_point since = Clock::time_point::max();
+  };
+
+  // Asks one thread after the other, then has the connection closed that has been idle the longest
+  // of all. then(whether there was one) is called on one of the threads.
+  template <class Then>
+  void close_longest_idle(IdleSearch search, Then then) {
+    const bool is_found = search.asked == threads.size();
+    if (is_found && search.since == Clock::time_point::max()) return then(false);
+    NetThread& thread = *threads[is_found ? search.thread : search.asked];
+    asio::post(thread.context, [this, search, is_found, &thread, then = std::move(then)]() mutable {
       guarded([&] {
-        // Another may have closed by now; `open` counts the new one, too.
-        const bool has_room = shared.open - shared.refused <= shared.options.max_connections;
-        if (has_room || close_idle(thread)) return add(home, std::move(socket), /*refused=*/false);
-        make_room(home, asked + 1, std::move(socket));
+        const std::shared_ptr<NetConnection> oldest = longest_idle(thread);
+        if (is_found) {
+          if (oldest) oldest->close();
+          return then(oldest != nullptr);
+        }
+        if (oldest && *oldest->idle_since() < search.since)
+          search = {search.asked, search.asked, *oldest->idle_since()};
+        ++search.asked;
+        close_longest_idle(search, std::move(then));
       });
     });
   }
 
   void refuse(size_t home, TcpSocket socket) {
-    if (shared.refused >= kMostRefused) {
+    if (shared.refused >= most_refused(shared.options.max_connections)) {
       --shared.open;
       return;
     }
@@ -258,9 +354,11 @@ struct NetServer::State {
   const MakeConnection make_connection;
   std::chrono::milliseconds tick;
   std::vector<std::unique_ptr<NetThread>> threads;
-  // Both used by the first thread alone.
+  // All used by the first thread alone.
   std::optional<tcp::acceptor> acceptor;
   std::optional<asio::steady_timer> pause;
+  std::vector<FileDescriptor> spares;
+  std::optional<Clock::time_point> making_room_since;  // for a connection, before the next
   size_t next_thread = 0;
   uint16_t port = 0;
   bool is_stopped = false;

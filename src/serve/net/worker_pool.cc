@@ -18,7 +18,7 @@ bool step(const WorkerPool::Job& job) noexcept {
 }  // namespace
 
 WorkerPool::WorkerPool(int threads, size_t most_waiting, const char* purpose)
-    : most_waiting_(most_waiting) {
+    : jobs_(most_waiting) {
   try {
     for (int i = 0; i < threads; ++i) threads_.push_back(start_thread(purpose, [this] { run(); }));
   } catch (...) {
@@ -30,11 +30,11 @@ WorkerPool::WorkerPool(int threads, size_t most_waiting, const char* purpose)
 WorkerPool::~WorkerPool() { stop(); }
 
 void WorkerPool::stop() {
-  std::deque<Job> dropped;
+  std::vector<std::pair<ClientKey, Job>> dropped;  // freed after the lock is released
   {
     std::lock_guard lock(mutex_);
     is_stopped_ = true;
-    dropped.swap(jobs_);
+    while (!jobs_.empty()) dropped.push_back(jobs_.pop());
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) {
@@ -42,23 +42,25 @@ void WorkerPool::stop() {
   }
 }
 
-bool WorkerPool::try_add(Job job) {
-  if (!threads_.empty() && waiting() >= most_waiting_) return false;
-  add(std::move(job));
+bool WorkerPool::try_add(const ClientKey& client, Job job) {
+  if (!threads_.empty()) {
+    std::lock_guard lock(mutex_);
+    if (jobs_.is_full_for(client)) return false;
+  }
+  add(client, std::move(job));
   return true;
 }
 
-void WorkerPool::add(Job job) {
-  if (!threads_.empty()) return push(std::move(job));
-  while (step(job)) {
+void WorkerPool::add(const ClientKey& client, Job job) {
+  if (threads_.empty()) {
+    while (step(job)) {
+    }
+    return;
   }
-}
-
-void WorkerPool::push(Job job) {
   {
     std::lock_guard lock(mutex_);
     if (is_stopped_) return;
-    jobs_.push_back(std::move(job));
+    jobs_.push(client, std::move(job));
   }
   changed_.notify_one();
 }
@@ -73,13 +75,17 @@ void WorkerPool::run() {
   for (;;) {
     changed_.wait(lock, [&] { return is_stopped_ || !jobs_.empty(); });
     if (is_stopped_) return;
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
+    auto [client, job] = jobs_.pop();
     lock.unlock();
     const bool has_more = step(job);
     if (!has_more) job = nullptr;
     lock.lock();
-    if (has_more && !is_stopped_) jobs_.push_back(std::move(job));
+    if (!has_more || is_stopped_) continue;
+    try {
+      jobs_.push(client, std::move(job));
+    } catch (...) {
+      log_caught("a job of a server's workers is dropped");
+    }
   }
 }
 

@@ -1,13 +1,15 @@
 // serve/net/worker_pool.h - threads for what would hold up the other connections of an event loop:
-// expanding and compressing, reading and writing large texts.
+// expanding and compressing, reading and writing large texts. Clients have equal shares of them
+// (serve/net/fair_queue.h).
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "serve/net/fair_queue.h"
 
 namespace emblem {
 
@@ -22,10 +24,10 @@ class WorkerPool {
   WorkerPool(int threads, size_t most_waiting, const char* purpose);
   ~WorkerPool();  // stop()
 
-  // False, without the job, when too many wait.
-  [[nodiscard]] bool try_add(Job job);
+  // False, without the job, when too many of the client's wait.
+  [[nodiscard]] bool try_add(const ClientKey& client, Job job);
   // For jobs whose number is bounded elsewhere.
-  void add(Job job);
+  void add(const ClientKey& client, Job job);
   // Waits for the steps that run; jobs that are not finished are dropped, and so are later ones.
   void stop();
 
@@ -33,12 +35,10 @@ class WorkerPool {
 
  private:
   void run();
-  void push(Job job);
 
-  const size_t most_waiting_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job> jobs_;
+  FairQueue<Job> jobs_;
   bool is_stopped_ = false;
   std::vector<std::thread> threads_;
 };

@@ -36,6 +36,16 @@ bool is_control(Api api) {
          api == Api::kLogging;
 }
 
+// No header can have such a value: the server would refuse everyone.
+void check_token(const std::string& token, const char* name) {
+  const bool has_control = std::any_of(token.begin(), token.end(), [](unsigned char c) {
+    return c < 0x20 || c == 0x7f;
+  });
+  EMBLEM_REQUIRE(!has_control && trim(token) == token, name,
+                 " begins or ends with a space or has a line break or another control character, "
+                 "which no request can send; remove it");
+}
+
 [[noreturn]] void deny(const std::string& message) {
   throw Error(ErrorCode::kPermissionDenied, message);
 }
@@ -67,6 +77,10 @@ RestrictedApis parse_restricted_apis(const std::string& text) {
 }
 
 Access::Access(AccessOptions options) : options_(std::move(options)) {
+  check_token(options_.inference_token, "the inference token");
+  check_token(options_.control_token, "the control token");
+  for (const RestrictedApis& one : options_.restricted)
+    check_token(one.value, cat("the value of the restricted header ", one.key).c_str());
   EMBLEM_REQUIRE(
       options_.control_token.empty() || options_.control_token != options_.inference_token,
       "the control token is the same as the inference token; choose another or set only "

@@ -55,6 +55,16 @@ TEST(Access, WithoutTokensAllIsOpenButSharedMemory) {
   EXPECT_EQ(answer(Access(), Api::kSharedMemory), 403);
 }
 
+// Spaces around the value of a header are not part of it.
+TEST(Access, TokensThatNoRequestCanSendAreRefused) {
+  for (const char* token : {"abc ", " abc", "abc\n", "a\tb\x01", "abc\r\n"}) {
+    EXPECT_THROW(Access({.inference_token = token}), Error) << token;
+    EXPECT_THROW(Access({.control_token = token}), Error) << token;
+    EXPECT_THROW(Access({.restricted = {{{Api::kTrace}, "admin-key", token}}}), Error) << token;
+  }
+  EXPECT_EQ(answer(Access({.inference_token = "a b"}), Api::kInference, "Bearer a b"), 0);
+}
+
 TEST(Access, AnInferenceTokenAloneOpensEverything) {
   const Access access({.inference_token = "abc", .allow_shared_memory = true});
   EXPECT_EQ(open_ones(access, ""), "health ");

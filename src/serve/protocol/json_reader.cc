@@ -11,8 +11,12 @@ constexpr int kDeepest = 32;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-void append_utf8(std::string& text, uint32_t point) {
-  const auto put = [&](uint32_t byte) { text += static_cast<char>(byte); };
+constexpr size_t kLongestNumber = 1024;
+
+// Writes a character as UTF-8; its length.
+size_t to_utf8(uint32_t point, char* text) {
+  size_t size = 0;
+  const auto put = [&](uint32_t byte) { text[size++] = static_cast<char>(byte); };
   if (point < 0x80) {
     put(point);
   } else if (point < 0x800) {
@@ -28,6 +32,7 @@ void append_utf8(std::string& text, uint32_t point) {
     put(0x80 | (point >> 6 & 0x3F));
     put(0x80 | (point & 0x3F));
   }
+  return size;
 }
 
 }  // namespace
@@ -96,14 +101,34 @@ JsonReader::Kind JsonReader::kind() {
   }
 }
 
-std::string JsonReader::string() {
+std::string JsonReader::string(size_t most) {
   std::string text;
   skip_space();
-  string_into(text);
+  string_pieces([&](std::string_view piece) {
+    if (piece.size() > most - text.size()) fail(cat("a string of at most ", most, " bytes"));
+    text.append(piece);
+  });
   return text;
 }
 
-void JsonReader::string_into(std::string& text) {
+void JsonReader::string_to(std::vector<std::byte>& bytes) {
+  skip_space();
+  string_pieces([&](std::string_view piece) {
+    const auto some = std::as_bytes(std::span(piece));
+    bytes.insert(bytes.end(), some.begin(), some.end());
+  });
+}
+
+void JsonReader::name_into(std::string& name) {
+  name.clear();
+  string_pieces([&](std::string_view piece) {
+    if (piece.size() > kMostTextBytes - name.size()) fail("a shorter name of a member");
+    name.append(piece);
+  });
+}
+
+template <class Put>
+void JsonReader::string_pieces(Put&& put) {
   if (at_ >= text_.size() || text_[at_] != '"') fail("a string");
   ++at_;
   for (;;) {
@@ -111,45 +136,26 @@ void JsonReader::string_into(std::string& text) {
     while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' &&
            static_cast<unsigned char>(text_[at_]) >= 0x20)
       ++at_;
-    text.append(text_, begin, at_ - begin);
+    put(text_.substr(begin, at_ - begin));
     if (at_ >= text_.size()) fail("the end of a string");
     if (text_[at_] == '"') break;
     if (text_[at_] != '\\') fail("no control character in a string");
     ++at_;
-    escape_into(text);
+    escape(put);
   }
   ++at_;
 }
 
-void JsonReader::escape_into(std::string& text) {
+template <class Put>
+void JsonReader::escape(Put&& put) {
   if (at_ >= text_.size()) fail("an escaped character");
   const char c = text_[at_++];
-  switch (c) {
-    case '"':
-    case '\\':
-    case '/':
-      text += c;
-      return;
-    case 'b':
-      text += '\b';
-      return;
-    case 'f':
-      text += '\f';
-      return;
-    case 'n':
-      text += '\n';
-      return;
-    case 'r':
-      text += '\r';
-      return;
-    case 't':
-      text += '\t';
-      return;
-    case 'u':
-      break;
-    default:
-      --at_;
-      fail("a known escape");
+  static constexpr std::string_view kEscapes = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+  if (const size_t at = kEscapes.find(c); at != std::string_view::npos)
+    return put(kMeanings.substr(at, 1));
+  if (c != 'u') {
+    --at_;
+    fail("a known escape");
   }
   uint32_t point = hex4();
   if (point >= 0xDC00 && point < 0xE000) fail("the first half of a surrogate pair before");
@@ -159,7 +165,8 @@ void JsonReader::escape_into(std::string& text) {
     if (low < 0xDC00 || low >= 0xE000) fail("the second half of a surrogate pair before");
     point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
   }
-  append_utf8(text, point);
+  char text[4];
+  put(std::string_view(text, to_utf8(point, text)));
 }
 
 uint32_t JsonReader::hex4() {
@@ -203,6 +210,7 @@ std::string_view JsonReader::number() {
     if (!take_now('+')) take_now('-');
     take_digits();
   }
+  if (at_ - begin > kLongestNumber) fail("a number of at most 1024 characters before");
   return text_.substr(begin, at_ - begin);
 }
 
@@ -230,10 +238,8 @@ void JsonReader::skip() {
       return object([&](std::string_view) { skip(); });
     case Kind::kArray:
       return array([&] { skip(); });
-    case Kind::kString: {
-      std::string unused;
-      return string_into(unused);
-    }
+    case Kind::kString:
+      return string_pieces([](std::string_view) {});
     case Kind::kNumber:
       number();
       return;

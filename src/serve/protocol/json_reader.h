@@ -11,19 +11,25 @@
 //   reader.end();
 //
 // NaN, Infinity and -Infinity are taken as numbers, as most JSON libraries write them. The text
-// must outlive the reader. Nesting deeper than 32 is refused.
+// must outlive the reader. Refused are nesting deeper than 32, names of members of more than
+// kMostTextBytes and numbers of more than 1024 characters: what a reader allocates is bounded by
+// what its caller asks for.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace emblem {
 
 class JsonReader {
  public:
   enum class Kind { kObject, kArray, kString, kNumber, kBool, kNull };
+
+  static constexpr size_t kMostTextBytes = size_t{64} << 10;
 
   explicit JsonReader(std::string_view text) : text_(text) {}
 
@@ -37,7 +43,10 @@ class JsonReader {
   template <class Element>
   void array(Element&& element);
 
-  std::string string();
+  // Of at most `most` bytes; longer ones are refused.
+  std::string string(size_t most = kMostTextBytes);
+  // Appends the bytes of a string of any length: no more than its text has.
+  void string_to(std::vector<std::byte>& bytes);
   bool boolean();
   int64_t int64();
   uint64_t uint64();
@@ -59,8 +68,12 @@ class JsonReader {
   bool take(char c);  // after white space
   void expect(char c, std::string_view expected);
   bool take_word(std::string_view word);
-  void string_into(std::string& text);
-  void escape_into(std::string& text);
+  // Calls put(std::string_view) for pieces of the string.
+  template <class Put>
+  void string_pieces(Put&& put);
+  template <class Put>
+  void escape(Put&& put);
+  void name_into(std::string& name);
   uint32_t hex4();
   void enter(char open, std::string_view expected);
 
@@ -78,8 +91,7 @@ void JsonReader::object(Member&& member) {
     std::string key;
     do {
       skip_space();
-      key.clear();
-      string_into(key);
+      name_into(key);
       expect(':', "':' after the name of a member");
       member(std::string_view(key));
     } while (take(','));

@@ -148,5 +148,25 @@ TEST(JsonWriterTest, ReplacesWhatIsNotUtf8) {
   }
 }
 
+TEST(JsonReaderTest, RefusesWhatIsTooLongToKeep) {
+  const std::string many(70'000, 'x');
+  const auto refuses = [](const std::string& text, const auto& read, const char* why) {
+    JsonReader reader(text);
+    EXPECT_THAT([&] { read(reader); }, testing::ThrowsMessage<Error>(HasSubstr(why)));
+  };
+  const std::string quoted = "\"" + many + "\"";
+  refuses(
+      quoted, [](JsonReader& reader) { reader.string(); }, "a string of at most 65536 bytes");
+  refuses(R"("\u0041\u0041\u0041")", [](JsonReader& reader) { reader.string(2); }, "at most 2");
+  refuses(
+      "{" + quoted + ":1}", [](JsonReader& reader) { reader.skip(); }, "a shorter name");
+  refuses(
+      std::string(2000, '1'), [](JsonReader& reader) { reader.number(); }, "1024 characters");
+  JsonReader skipped(quoted);
+  skipped.skip();
+  skipped.end();
+  EXPECT_EQ(JsonReader(quoted).string(many.size()), many);
+}
+
 }  // namespace
 }  // namespace emblem

@@ -5,16 +5,19 @@
 
 namespace emblem {
 
+bool MemoryBudget::try_take(size_t bytes) noexcept {
+  size_t used = used_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > limit_ - used) {
+      refusals_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+  } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  return true;
+}
+
 bool MemoryBudget::Lease::try_grow(size_t more) {
-  if (budget_ != nullptr) {
-    size_t used = budget_->used_.load(std::memory_order_relaxed);
-    do {
-      if (more > budget_->limit_ - used) {
-        budget_->refusals_.fetch_add(1, std::memory_order_relaxed);
-        return false;
-      }
-    } while (!budget_->used_.compare_exchange_weak(used, used + more, std::memory_order_relaxed));
-  }
+  if (budget_ != nullptr && !budget_->try_take(more)) return false;
   bytes_ += more;
   return true;
 }
@@ -30,7 +33,7 @@ void MemoryBudget::Lease::grow(size_t more) {
 
 void MemoryBudget::Lease::shrink(size_t less) noexcept {
   bytes_ -= less;
-  if (budget_ != nullptr) budget_->used_.fetch_sub(less, std::memory_order_relaxed);
+  if (budget_ != nullptr) budget_->give_back(less);
 }
 
 }  // namespace emblem

@@ -41,6 +41,11 @@ class MemoryBudget {
     size_t bytes_ = 0;
   };
 
+  // For those who keep their own accounts. False, with nothing taken, when that would exceed the
+  // limit.
+  [[nodiscard]] bool try_take(size_t bytes) noexcept;
+  void give_back(size_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+
   size_t limit() const { return limit_; }
   size_t used() const { return used_.load(std::memory_order_relaxed); }
   size_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
@@ -50,5 +55,10 @@ class MemoryBudget {
   std::atomic<size_t> used_ = 0;
   std::atomic<size_t> refusals_ = 0;
 };
+
+// A lease of `budget`, or of nothing where that is null.
+inline MemoryBudget::Lease lease_of(MemoryBudget* budget) {
+  return budget == nullptr ? MemoryBudget::Lease() : MemoryBudget::Lease(*budget);
+}
 
 }  // namespace emblem

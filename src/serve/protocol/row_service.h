@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "serve/protocol/memory_budget.h"
+
 namespace emblem {
 
 // Thread-safe.
@@ -15,8 +17,10 @@ class RowService {
   virtual ~RowService() = default;
 
   // Throw kInvalidArgument for what is not such a request, kNotFound for a version that is not
-  // held.
-  virtual std::vector<std::byte> rows(std::span<const std::byte> request) = 0;
+  // held. `lease` grows by what is allocated, before it is, and is left with the bytes of the
+  // answer; kUnavailable when its budget is exhausted.
+  virtual std::vector<std::byte> rows(std::span<const std::byte> request,
+                                      MemoryBudget::Lease& lease) = 0;
   virtual std::string status(std::span<const std::byte> request) = 0;
 };
 

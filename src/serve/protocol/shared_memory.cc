@@ -11,6 +11,7 @@
 
 #include "core/device.h"
 #include "core/file_descriptor.h"
+#include "core/inner_path.h"
 #include "emblem/error.h"
 #include "serve/protocol/cuda_region.h"
 
@@ -25,8 +26,7 @@ std::string_view without_slashes(std::string_view name) {
 // The name of an object as a file name in the folder of shared memory.
 std::string file_name(const SystemRegion& region) {
   const std::string_view name = without_slashes(region.key);
-  const bool is_plain = !name.empty() && name != "." && name != ".." && name.size() < 255 &&
-                        name.find('/') == name.npos && name.find('\0') == name.npos;
+  const bool is_plain = file_name_problem(name, kLongestFileName - 1).empty();
   EMBLEM_REQUIRE(is_plain, "shared memory region ", region.name,
                  ": the key is not the name of a shared memory object: expected 1 to 254 "
                  "characters without a slash after the first");

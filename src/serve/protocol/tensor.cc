@@ -105,6 +105,16 @@ int64_t element_count(std::span<const int64_t> shape) {
   return count;
 }
 
+void require_name(const char* what, std::string_view name) {
+  EMBLEM_REQUIRE(name.size() <= kMostNameBytes, "the name of ", what, " has ", name.size(),
+                 " bytes; at most ", kMostNameBytes, " are allowed");
+}
+
+void require_dimensions(std::string_view tensor, size_t dimensions) {
+  EMBLEM_REQUIRE(dimensions <= kMostDimensions, "input ", tensor, " has more than ",
+                 kMostDimensions, " dimensions");
+}
+
 std::string shape_text(std::span<const int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
 }
@@ -135,6 +145,7 @@ OutputTensor classify(const OutputTensor& output, int64_t classes, bool batched,
   OutputTensor result{.name = output.name, .type = DataType::kBytes, .shape = {}, .data = {}};
   if (batched) result.shape.push_back(rows);
   result.shape.push_back(kept);
+  result.data.reserve(static_cast<size_t>(rows * kept) * kMostClassifiedBytes);
   std::vector<int64_t> order(static_cast<size_t>(each));
   for (int64_t row = 0; row < rows; ++row) {
     std::iota(order.begin(), order.end(), 0);

@@ -40,6 +40,15 @@ size_t element_bytes(DataType type);
 // Throws for negative sizes and for more elements than 2^40.
 int64_t element_count(std::span<const int64_t> shape);
 
+// Longer shapes and names (of tensors, models, parameters, regions) are refused before they are
+// kept or quoted.
+inline constexpr size_t kMostDimensions = 32;
+inline constexpr size_t kMostNameBytes = 4096;
+inline constexpr size_t kMostIdBytes = size_t{64} << 10;
+void require_dimensions(std::string_view tensor, size_t dimensions);
+// `what` it names: "a model".
+void require_name(const char* what, std::string_view name);
+
 // "[2,26]"
 std::string shape_text(std::span<const int64_t> shape);
 
@@ -77,6 +86,8 @@ void check_region_bytes(const InputTensor& tensor, uint64_t bytes);
 // there are labels; kBytes of shape [rows, classes].
 OutputTensor classify(const OutputTensor& output, int64_t classes, bool batched,
                       std::span<const std::string> labels);
+// Of a value of an FP32 output without labels.
+inline constexpr size_t kMostClassifiedBytes = 72;
 
 // ---- implementation ----
 

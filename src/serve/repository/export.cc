@@ -19,6 +19,7 @@
 #include "emblem/error.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
+#include "serve/repository/finite_model.h"
 #include "serve/repository/folder_kind.h"
 #include "serve/repository/remote_repository.h"
 #include "serve/repository/repository.h"
@@ -174,15 +175,17 @@ int64_t next_version(const std::string& out, int64_t asked) {
 }  // namespace
 
 ExportedModel export_model(const std::string& checkpoint_path, const std::string& out_path,
-                           int64_t asked, const LayerRanges* int8) {
+                           int64_t asked, const LayerRanges* int8, const Storage& storage) {
   std::string out = out_path;
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
-  if (is_object_uri(out)) return export_to_store(checkpoint_path, out, asked, int8);
+  if (is_object_uri(out))
+    return export_to_store(checkpoint_path, out, asked, int8, storage_for(storage, out));
   const std::string name = fs::path(out).filename();
   EMBLEM_REQUIRE(is_model_name(name), "'", name, "' is not a valid model name (expected up to ",
                  kLongestName, " letters, digits, '.', '_' and '-')");
   check_place(out);
   const Checkpoint checkpoint = open_checkpoint(checkpoint_path);
+  require_finite_model(checkpoint);
   ExportedModel result{.step = checkpoint.manifest.step};
   result.version = next_version(out, asked);
   make_folders(out);

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -42,6 +44,21 @@ TEST_F(ExportTest, AServerRefusesAVersionWhoseTableNamesArePaths) {
   ModelServer server({.repository = model_.repository()});
   EXPECT_FALSE(server.is_ready());
   EXPECT_THAT([&] { server.metadata("ctr", ""); }, testing::Throws<Error>());
+}
+
+TEST_F(ExportTest, ACheckpointWithRowsThatAreNaNIsRefused) {
+  const std::string name = open_checkpoint(model_.checkpoint()).manifest.tables[0].name;
+  const std::string file = cat("tables/", name, "/emb_vector");
+  const float nan = std::nanf("");
+  std::fstream(model_.checkpoint() + "/" + file, std::ios::binary | std::ios::in | std::ios::out)
+      .write(reinterpret_cast<const char*>(&nan), sizeof nan);
+  update_manifest(model_.checkpoint(), [&](Manifest& manifest) {
+    manifest.files[file] = facts_of_file(model_.checkpoint() + "/" + file);
+  });
+  EXPECT_THAT([&] { export_model(model_.checkpoint(), folder_.path("out/ctr"), 0); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("1 of "), HasSubstr("rows of table " + name),
+                                         HasSubstr("NaN or infinite"))));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 // The dense tensors of a checkpoint or of a version.

@@ -10,8 +10,13 @@ namespace emblem {
 ModelLoadRequest parse_load_request(const std::string& model,
                                     const std::map<std::string, std::string>& parameters) {
   constexpr std::string_view kFile = "file:";
+  // Parsed, it takes up to a hundred times that.
+  constexpr size_t kMostConfigBytes = size_t{256} << 10;
   ModelLoadRequest request;
   for (const auto& [key, value] : parameters) {
+    EMBLEM_REQUIRE(key != "config" || value.size() <= kMostConfigBytes,
+                   "load: parameter 'config' has ", value.size(), " bytes; at most ",
+                   kMostConfigBytes, " are allowed");
     if (key == "config")
       request.config = value;
     else if (key.starts_with(kFile))

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 #include "core/becomes_true_test.h"
@@ -15,6 +17,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 using Control = ModelServerOptions::Control;
 
@@ -63,6 +66,52 @@ class ModelControlTest : public testing::Test {
   SmallModel model_;
 };
 
+// A file that the client cannot read, named by a feature of the model that it sends.
+TEST_F(ModelControlTest, AModelThatIsSentReadsNoFilesButItsOwn) {
+  const std::string secret = temporary_.write("secret/words.txt", "root:x:0:0\nroot:x:0:0\n");
+  ModelServer server(options());
+  const auto with_vocabulary = [&](const std::string& path) {
+    std::map<std::string, std::string> files = sent_files();
+    std::string& pipeline = files.at("file:1/pipeline.config");
+    const size_t at = pipeline.find("feature_configs");
+    pipeline.insert(at, cat("feature_configs { id_feature { feature_name: \"w\" vocab_file: \"", path,
+                            "\" default_bucketize_value: 0 embedding_dim: 4 } }\n"));
+    files["config"] = "{}";
+    return files;
+  };
+  const std::string up = "assets/0123456789abcdef_x/../../../../secret/words.txt";
+  std::map<std::string, std::string> climbing = with_vocabulary(up);
+  climbing["file:1/assets/0123456789abcdef_x/y"] = "";  // the folder exists
+  std::map<std::string, std::string> in_folder = with_vocabulary("words.txt");
+  std::string& pipeline = in_folder.at("file:1/pipeline.config");
+  pipeline.replace(pipeline.find("vocab_file"), 0,
+                   cat("asset_dir: \"", temporary_.path("secret"), "\" "));
+  for (const auto& files : {with_vocabulary(secret), with_vocabulary("/etc/passwd"),
+                            with_vocabulary("words.txt"), climbing, in_folder}) {
+    const std::string message = refusal(server, "sent", files);
+    EXPECT_THAT(message, HasSubstr("which is not one of the model's own"));
+    EXPECT_THAT(message, Not(HasSubstr("root")));
+  }
+  EXPECT_TRUE(folders_of_sent_models().empty());
+}
+
+TEST_F(ModelControlTest, MessagesDoNotQuoteFiles) {
+  ModelServer server(options());
+  std::map<std::string, std::string> files = sent_files();
+  std::string& pipeline = files.at("file:1/pipeline.config");
+  pipeline.insert(pipeline.find("feature_configs"),
+                  "feature_configs { id_feature { feature_name: \"w\" vocab_file: "
+                  "\"assets/0123456789abcdef_words.txt\" default_bucketize_value: 0 "
+                  "embedding_dim: 4 } }\n");
+  files["config"] = "{}";
+  for (const char* words : {"hunter2\nhunter2\n", "a 1\nhunter2\n", "a hunter2\n"}) {
+    files["file:1/assets/0123456789abcdef_words.txt"] = words;
+    const std::string message = refusal(server, "sent", files);
+    EXPECT_THAT(message, HasSubstr("0123456789abcdef_words.txt:"));
+    EXPECT_THAT(message, Not(HasSubstr("hunter2")));
+  }
+}
+
 size_t count_of(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -81,6 +130,42 @@ TEST_F(ModelControlTest, AModelThatIsNotThereIsNotSilentlyLeftOut) {
                                   [](const auto& entry) { return entry.name == "ctrr"; });
   ASSERT_NE(found, index.end());
   EXPECT_EQ(found->state, "UNAVAILABLE");
+}
+
+// Of a repository in a store, an object of which cannot be read.
+TEST_F(ModelControlTest, AModelThatCannotBeFetchedIsListedAndLeavesTheOthersAlone) {
+  std::map<std::string, std::string> unreadable{{"other", "other/1/x: HTTP status 403"}};
+  int refreshed = 0;
+  const auto with_refresh = [&](Control control) {
+    ModelServerOptions chosen = options(control);
+    chosen.poll_seconds = 0.01;
+    chosen.refresh = [&, mutex = std::make_shared<std::mutex>()] {
+      const std::lock_guard lock(*mutex);
+      ++refreshed;
+      return unreadable;
+    };
+    return chosen;
+  };
+  {
+    ModelServer server(with_refresh(Control::kAll));
+    EXPECT_EQ(refreshed, 1);
+    EXPECT_TRUE(server.is_model_ready("ctr", ""));
+    const auto index = server.index();
+    ASSERT_EQ(index.size(), 2u);
+    EXPECT_EQ(index[1].name, "other");
+    EXPECT_EQ(index[1].state, "UNAVAILABLE");
+    EXPECT_EQ(index[1].reason, "other/1/x: HTTP status 403");
+  }
+  {
+    ModelServer server(with_refresh(Control::kExplicit));
+    EXPECT_EQ(server.index().size(), 1u) << "no client asked for it";
+    EXPECT_TRUE(server.is_ready());
+    EXPECT_THAT(refusal(server, "other", {}), HasSubstr("HTTP status 403"));
+    EXPECT_EQ(refusal(server, "ctr", {}), "");
+  }
+  unreadable = {{"ctr", "ctr/config.pbtxt: HTTP status 403"}};  // it has a copy of before
+  ModelServer server(with_refresh(Control::kAll));
+  EXPECT_TRUE(server.is_ready());
 }
 
 TEST_F(ModelControlTest, ClientsLoadAndUnloadInExplicitModeAlone) {
@@ -236,7 +321,7 @@ TEST_F(ModelControlTest, FilesNeedAConfigurationAndStayInTheirFolder) {
   EXPECT_THAT(refusal(server, "sent", {{"file:1/manifest.json", "{}"}}),
               AllOf(HasSubstr("failed to load 'sent'"), HasSubstr("'config'")));
   for (const char* path : {"../1/x", "1/../../x", "/etc/x", "1", "1/", "0/x", "x/y", "1//x",
-                           "1/./x", "", "config.pbtxt"})
+                           "1/./x", "", "config.pbtxt", "1/..", "1/a\\..\\..\\x", "1/a\nb"})
     EXPECT_THAT(refusal(server, "sent", {{"config", "{}"}, {cat("file:", path), "text"}}),
                 HasSubstr("expected VERSION/FILE"))
         << path;

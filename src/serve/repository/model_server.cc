@@ -45,13 +45,17 @@ ModelServer::ModelServer(ModelServerOptions options)
       repository_(options_.repository),
       tables_(ps_config_of(options_)) {
   tracing().start(options_.trace);
-  if (repository_.models().empty()) {
+  const std::map<std::string, std::string> absent = refresh();
+  if (repository_.models().empty() && absent.empty()) {
     const std::string text = no_models_text(repository_.path());
     options_.control == ModelServerOptions::Control::kAll ? log_warn(text) : log_info(text);
   }
   const bool all = options_.control != ModelServerOptions::Control::kExplicit;
   for (const std::string& model : all ? repository_.models() : options_.models)
-    try_load(model, AtThreadLimit::kThrow);
+    if (!absent.contains(model)) try_load(model, AtThreadLimit::kThrow);
+  for (const auto& [model, reason] : absent)
+    if (all || std::ranges::find(options_.models, model) != options_.models.end())
+      note_problem(model, 0, Error(ErrorCode::kUnavailable, reason));
   for (const auto& [model, folder] : options_.deltas) {
     if (!models_.contains(model))
       log_warn(cat("--deltas ", model, "=", folder, ": no model ", model, " is loaded yet"));
@@ -113,13 +117,25 @@ void ModelServer::retry_failed() {
   for (const std::string& name : failed) try_load(name, AtThreadLimit::kGoOn);
 }
 
+std::map<std::string, std::string> ModelServer::refresh() const {
+  if (!options_.refresh) return {};
+  std::map<std::string, std::string> absent = options_.refresh();
+  for (const std::string& model : repository_.models())
+    if (!repository_.versions(model).empty()) absent.erase(model);
+  return absent;
+}
+
 void ModelServer::look_for_changes(const std::set<std::string>& known) {
-  if (options_.refresh) options_.refresh();
+  const std::map<std::string, std::string> absent = refresh();
   const std::vector<std::string> there = repository_.models();
-  for (const std::string& name : there) try_load(name, AtThreadLimit::kGoOn);
+  for (const std::string& name : there)
+    if (!absent.contains(name)) try_load(name, AtThreadLimit::kGoOn);
   for (const std::string& name : known) {
-    if (!std::binary_search(there.begin(), there.end(), name)) remove(name);
+    if (!std::binary_search(there.begin(), there.end(), name) && !absent.contains(name))
+      remove(name);
   }
+  for (const auto& [model, reason] : absent)
+    note_problem(model, 0, Error(ErrorCode::kUnavailable, reason));
 }
 
 void ModelServer::try_load(const std::string& model, AtThreadLimit limit) {
@@ -133,12 +149,12 @@ void ModelServer::try_load(const std::string& model, AtThreadLimit limit) {
       const std::lock_guard lock(mutex_);
       is_known = models_.contains(model);
     }
-    if (!is_known) note_problem(model, 0);
+    if (!is_known) note_problem(model, 0, caught_error());
   }
 }
 
-void ModelServer::note_problem(const std::string& name, int64_t version, Retry retry) {
-  const Error error = caught_error();
+void ModelServer::note_problem(const std::string& name, int64_t version, const Error& error,
+                               Retry retry) {
   const std::string problem = error.what();
   bool is_new = false;
   {
@@ -237,8 +253,11 @@ int ModelServer::check_threads(const std::string& name, const ModelLoadRequest& 
 void ModelServer::load(const std::string& name,
                        const std::map<std::string, std::string>& parameters) {
   require_control();
-  if (options_.refresh) options_.refresh();
-  reload(name, parse_load_request(name, parameters));
+  const ModelLoadRequest request = parse_load_request(name, parameters);
+  const std::map<std::string, std::string> absent = refresh();
+  if (const auto found = absent.find(name); found != absent.end() && request.files.empty())
+    throw Error(ErrorCode::kUnavailable, found->second);
+  reload(name, request);
 }
 
 ModelServer::Model ModelServer::build(const std::string& name, const ModelLoadRequest& request,
@@ -276,7 +295,7 @@ void ModelServer::reload(const std::string& name, const ModelLoadRequest& reques
   } catch (...) {
     if (is_known) {
       const bool is_plain = request.files.empty() && request.config.empty();
-      note_problem(name, current, is_plain ? Retry::kIfUnavailable : Retry::kNever);
+      note_problem(name, current, caught_error(), is_plain ? Retry::kIfUnavailable : Retry::kNever);
     } else {  // neither here nor in the repository
       const std::lock_guard lock(mutex_);
       models_.erase(name);
@@ -342,8 +361,12 @@ bool ModelServer::is_ready() const {
   const std::lock_guard lock(mutex_);
   if (draining_) return false;
   if (!options_.strict_readiness) return true;
+  // Without a model no request can be answered, whether there was none or it was removed.
   const bool waits_for_clients = options_.control == ModelServerOptions::Control::kExplicit;
-  if (models_.empty() && !waits_for_clients) return false;
+  const bool has_model = std::any_of(models_.begin(), models_.end(), [](const auto& entry) {
+    return !entry.second.versions.empty();
+  });
+  if (!has_model && !waits_for_clients) return false;
   return std::none_of(models_.begin(), models_.end(), [](const auto& entry) {
     const Versions& versions = entry.second.versions;
     if (versions.empty()) return entry.second.problem != "unloaded";

@@ -23,7 +23,9 @@ namespace emblem {
 
 struct ModelServerOptions {
   std::string repository;
-  std::function<void()> refresh;  // called before the repository is looked at again; may be empty
+  // Called whenever the repository is looked at, to bring it up to date; may be empty. Returns the
+  // models that could not be fetched, with the reason.
+  std::function<std::map<std::string, std::string>()> refresh;
   // kAll loads all models at the start; kPoll also looks for changes; kExplicit loads `models`
   // and what clients ask for.
   enum class Control { kAll, kPoll, kExplicit } control = Control::kAll;
@@ -109,9 +111,13 @@ class ModelServer final : public InferenceService {
   Model build(const std::string& model, const ModelLoadRequest& request, const Model& old,
               int64_t& current);
   void remove(const std::string& model);
-  // Keeps the problem that is being handled for index(), and logs it if it is a new one.
+  // Keeps the problem for index(), and logs it if it is a new one.
   enum class Retry { kNever, kIfUnavailable };
-  void note_problem(const std::string& model, int64_t version, Retry retry = Retry::kNever);
+  void note_problem(const std::string& model, int64_t version, const Error& problem,
+                    Retry retry = Retry::kNever);
+  // Brings the repository up to date. Returns the models that have no version there because they
+  // could not be fetched, with the reason.
+  std::map<std::string, std::string> refresh() const;
   // reload() of a model at the start and when polling.
   enum class AtThreadLimit { kThrow, kGoOn };
   void try_load(const std::string& model, AtThreadLimit limit);

@@ -150,7 +150,7 @@ TEST_F(ModelServerTest, MessagesDoNotShowValuesInSharedMemory) {
 
 TEST_F(ModelServerTest, RequestsAreLimitedInRowsAndInBytesOfTheirAnswers) {
   write_text_file_atomically(model_.model_folder() + "/config.pbtxt", "max_batch_size: 4");
-  MemoryBudget budget(100);
+  MemoryBudget budget(1 << 20);
   ModelServer server(
       {.repository = model_.repository(), .requests = {.max_answer_bytes = 12, .memory = &budget}});
   const SmallRows rows = SmallRows::random(5, 2);
@@ -167,7 +167,7 @@ TEST_F(ModelServerTest, RequestsAreLimitedInRowsAndInBytesOfTheirAnswers) {
     EXPECT_EQ(error_of(answer), "");
     EXPECT_EQ(budget.used(), 12u);
     MemoryBudget::Lease others(budget);
-    others.grow(80);
+    others.grow(budget.limit() - 20);
     const InferResult refused = infer(server, rows.request(0, 3));
     EXPECT_EQ(std::get<Error>(refused).code(), ErrorCode::kUnavailable);
   }
@@ -316,6 +316,20 @@ TEST_F(ModelServerTest, PollingFindsNewVersions) {
   model_.train(5);
   model_.export_version();
   EXPECT_TRUE(becomes_true([&] { return server.metadata("ctr", "").versions.back() == "2"; }));
+}
+
+TEST_F(ModelServerTest, WithoutItsOnlyModelItIsNotReady) {
+  ModelServer server({.repository = model_.repository(),
+                      .control = ModelServerOptions::Control::kPoll,
+                      .poll_seconds = 0.02});
+  EXPECT_TRUE(server.is_ready());
+  const std::string elsewhere = model_.repository() + "_elsewhere";
+  std::filesystem::rename(model_.model_folder(), elsewhere);
+  EXPECT_TRUE(becomes_true([&] { return !server.is_ready(); }));
+  EXPECT_THAT(error_of(infer(server, SmallRows::random(1, 1).request(0, 1))),
+              HasSubstr("unloaded"));
+  std::filesystem::rename(elsewhere, model_.model_folder());
+  EXPECT_TRUE(becomes_true([&] { return server.is_ready(); }));
 }
 
 TEST_F(ModelServerTest, ConfigurationsThatAskForWhatIsNotThereAreRefused) {

@@ -1,5 +1,7 @@
 #include "serve/repository/model_version.h"
 
+#include <algorithm>
+
 #include "core/caught_error.h"
 #include "core/file.h"
 #include "serve/engine/hps_options.h"
@@ -40,7 +42,10 @@ ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::
   ModelOptions options = model_options(config, *servable_, where);
   if (!options.has_slo) options.batching.slo_p99 = requests.slo_p99;
   std::vector<std::unique_ptr<Engine>> engines;
-  for (int i = 0; i < options.instances; ++i) engines.push_back(servable_->make_engine());
+  for (int i = 0; i < options.instances; ++i) {
+    engines.push_back(servable_->make_engine());
+    if (requests.memory != nullptr) engines.back()->take_memory_from(*requests.memory);
+  }
   scheduler_ = std::make_unique<Scheduler>(
       name, std::to_string(version), options.batching, std::move(engines),
       servable_->may_block() ? Blocking::kPossible : Blocking::kNever);
@@ -55,6 +60,18 @@ ModelStatistics ModelVersion::statistics() const {
       std::chrono::duration_cast<std::chrono::milliseconds>(loaded_.time_since_epoch()).count());
   return statistics;
 }
+
+namespace {
+
+// What classify() makes of the values of an answer.
+uint64_t classified_bytes(const InferRequest& request, const RequestSize& size) {
+  const bool is_classified =
+      std::any_of(request.outputs.begin(), request.outputs.end(),
+                  [](const RequestedOutput& output) { return output.classes > 0; });
+  return is_classified ? size.answer_bytes / sizeof(float) * kMostClassifiedBytes : 0;
+}
+
+}  // namespace
 
 void ModelVersion::check_size(const InferRequest& request, const RequestSize& size) const {
   // Word for word as Triton says it.
@@ -79,7 +96,8 @@ bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done
     check_size(*request, size);
     if (options_.memory != nullptr) {
       request->answer_memory = std::make_shared<MemoryBudget::Lease>(*options_.memory);
-      request->answer_memory->grow(size.answer_bytes);
+      request->answer_memory->grow(size.answer_bytes + classified_bytes(*request, size) +
+                                   2 * request->id.size());
     }
   } catch (...) {
     const Error error = caught_error();

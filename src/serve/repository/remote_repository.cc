@@ -46,8 +46,7 @@ void upload_folder(RemoteStorage& storage, const std::string& folder, const std:
 }  // namespace
 
 ExportedModel export_to_store(const std::string& checkpoint, const std::string& out, int64_t asked,
-                              const LayerRanges* int8) {
-  RemoteStorage& storage = remote_storage();
+                              const LayerRanges* int8, RemoteStorage& storage) {
   const ObjectUri uri = parse_object_uri(out);
   const size_t slash = uri.key.rfind('/');
   const std::string name = slash == std::string::npos ? uri.key : uri.key.substr(slash + 1);
@@ -68,30 +67,35 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
 
 struct RemoteRepository::State {
   std::mutex mutex;  // one refresh at a time
+  Storage storage;
   FolderMirror mirror;
   std::map<std::string, std::string> problems;  // that were told, by name
 
-  explicit State(const std::string& uri) : mirror(remote_storage(), uri, kLooseDepth) {}
+  State(const std::string& uri, const Storage& of)
+      : storage(of), mirror(storage_for(of, uri), uri, kLooseDepth) {}
 };
 
-RemoteRepository::RemoteRepository(const std::string& uri) : state_(std::make_unique<State>(uri)) {
-  refresh();
-}
+RemoteRepository::RemoteRepository(const std::string& uri, const Storage& storage)
+    : state_(std::make_unique<State>(uri, storage)) {}
 
 RemoteRepository::~RemoteRepository() = default;
 
 const std::string& RemoteRepository::local() const { return state_->mirror.local(); }
 
-void RemoteRepository::refresh() {
+std::map<std::string, std::string> RemoteRepository::refresh() {
   const std::lock_guard lock(state_->mutex);
-  std::map<std::string, std::string> problems;
+  std::map<std::string, std::string> problems, models;
   for (const FetchProblem& problem : state_->mirror.pull()) {
     if (state_->problems[problem.name] != problem.reason)
-      log_warn(cat("cannot fetch ", problem.name, " of ", state_->mirror.uri(), ": ",
-                   problem.reason));
+      log_warn(
+          cat("cannot fetch ", problem.name, " of ", state_->mirror.uri(), ": ", problem.reason));
     problems[problem.name] = problem.reason;
+    const std::string model = problem.name.substr(0, problem.name.find('/'));
+    if (is_model_name(model))
+      models.emplace(model, cat("cannot fetch ", problem.name, ": ", problem.reason));
   }
   state_->problems = std::move(problems);
+  return models;
 }
 
 }  // namespace emblem

@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "config/name.h"
+#include "core/inner_path.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -73,7 +75,11 @@ std::vector<int64_t> Repository::versions(const std::string& model) const {
   return versions;
 }
 
-std::string Repository::folder(const std::string& model) const { return path_ + "/" + model; }
+std::string Repository::folder(const std::string& model) const {
+  EMBLEM_REQUIRE(is_model_name(model), "'", printable(model.substr(0, kLongestName)),
+                 "' is not a valid name of a model");
+  return path_below(path_, model);
+}
 
 std::string Repository::folder(const std::string& model, int64_t version) const {
   return folder(model) + "/" + std::to_string(version);

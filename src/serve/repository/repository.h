@@ -18,6 +18,7 @@ class Repository {
   // Ascending; throws kNotFound when there is no such model, and for names that are no names.
   std::vector<int64_t> versions(const std::string& model) const;
 
+  // Of a model that need not be there; throws kInvalidArgument for names that are no names.
   std::string folder(const std::string& model) const;
   std::string folder(const std::string& model, int64_t version) const;
   std::string config_file(const std::string& model) const {

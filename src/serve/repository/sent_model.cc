@@ -2,13 +2,15 @@
 
 #include <stdlib.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
+#include "config/assets.h"
+#include "config/load.h"
 #include "core/file.h"
+#include "core/inner_path.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -18,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostFiles = 10'000;
-constexpr size_t kLongestPath = 1024;
 
 std::string make_folder() {
   std::error_code error;
@@ -35,12 +36,18 @@ std::string make_folder() {
 void check_path(const std::string& path) {
   const std::vector<std::string> parts = split(path, '/');
   const bool is_below = parts.size() >= 2 && version_of(parts[0]) > 0;
-  const bool is_plain = std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
-    return !part.empty() && part != "." && part != ".." && part.find('\0') == std::string::npos;
-  });
-  EMBLEM_REQUIRE(path.size() <= kLongestPath && is_below && is_plain, "load: the path '",
+  EMBLEM_REQUIRE(is_below && inner_path_problem(path).empty(), "load: the path '",
                  printable(path.substr(0, 100)),
                  "' of a file is not valid; expected VERSION/FILE, e.g. 1/manifest.json");
+}
+
+// What a model reads lies in its own folder.
+void check_files_of(const Repository& repository, const std::string& model) {
+  for (const int64_t version : repository.versions(model)) {
+    const std::string folder = repository.folder(model, version);
+    if (!fs::exists(folder + "/pipeline.config")) continue;  // loading says what is missing
+    require_own_assets(folder, load_stored_pipeline(folder));
+  }
 }
 
 }  // namespace
@@ -52,13 +59,14 @@ SentModel::SentModel(const std::string& name, const std::map<std::string, std::s
   folder_ = make_folder();
   try {
     for (const auto& [path, bytes] : files) {
-      const fs::path file = fs::path(folder_) / name / path;
-      fs::create_directories(file.parent_path());
-      FileWriter writer(file.string());
+      const std::string file = path_below(folder_, name + "/" + path, Links::kRefuse);
+      fs::create_directories(fs::path(file).parent_path());
+      FileWriter writer(file);
       writer.write(bytes);
       writer.finish();
     }
     repository_ = std::make_unique<Repository>(folder_);
+    check_files_of(*repository_, name);
   } catch (const fs::filesystem_error& error) {  // a file where another needs a folder, say
     std::error_code ignored;
     fs::remove_all(folder_, ignored);

@@ -14,7 +14,8 @@ namespace emblem {
 class SentModel {
  public:
   // `files`: bytes by path below the model's folder, "1/manifest.json". Throws kInvalidArgument for
-  // a path that is not below a version's folder, kUnavailable when the files cannot be written.
+  // a path that is not below a version's folder, and for a model whose features read other files
+  // than its own; kUnavailable when the files cannot be written.
   SentModel(const std::string& name, const std::map<std::string, std::string>& files);
   ~SentModel();
   SentModel(const SentModel&) = delete;

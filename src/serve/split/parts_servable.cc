@@ -65,6 +65,7 @@ class PartsServable final : public Servable {
   std::unique_ptr<Engine> make_engine() const override {
     return std::make_unique<RefusingEngine>(parts_);
   }
+  std::string problem() const override { return tables_->problem(); }
   std::string metrics(const std::string& labels) const override { return tables_->metrics(labels); }
 
  private:

@@ -104,11 +104,13 @@ std::shared_ptr<ServedModel> TableParts::find(const ModelId& id) const {
                   known.empty() ? "it has no version of the model" : "it has version " + known));
 }
 
-std::vector<std::byte> TableParts::answer(const RowRequest& request) const {
+std::vector<std::byte> TableParts::answer(const RowRequest& request,
+                                          MemoryBudget::Lease& lease) const {
   const std::shared_ptr<ServedModel> model = find(request.model);
   EMBLEM_REQUIRE(answer_bytes(request) <= options_.max_answer_bytes, "the rows would have ",
                  answer_bytes(request), " bytes, but an answer may have up to ",
                  options_.max_answer_bytes, "; send smaller requests or raise --max-response-size");
+  lease.grow(answer_bytes(request));
   std::vector<ServedTable*> tables;
   for (const RowRequest::Table& asked : request.tables) {
     tables.push_back(&model->table(asked.name));
@@ -122,14 +124,19 @@ std::vector<std::byte> TableParts::answer(const RowRequest& request) const {
   });
 }
 
-std::vector<std::byte> TableParts::rows(std::span<const std::byte> bytes) {
+std::vector<std::byte> TableParts::rows(std::span<const std::byte> bytes,
+                                        MemoryBudget::Lease& lease) {
   requests_.fetch_add(1, std::memory_order_relaxed);
   try {
+    const size_t before = lease.bytes();
+    lease.grow(most_decoded_bytes(bytes.size()));
     const RowRequest request = decode_row_request(text_of(bytes));
     size_t keys = 0;
     for (const RowRequest::Table& table : request.tables) keys += table.keys.size();
     keys_.fetch_add(keys, std::memory_order_relaxed);
-    return answer(request);
+    std::vector<std::byte> rows = answer(request, lease);
+    lease.shrink(lease.bytes() - before - rows.size());
+    return rows;
   } catch (const Error&) {
     refusals_.fetch_add(1, std::memory_order_relaxed);
     throw;

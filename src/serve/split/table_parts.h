@@ -41,7 +41,8 @@ class TableParts final : public RowService {
   // All versions, with those that were replaced and are still in use.
   std::vector<ModelId> held() const;
 
-  std::vector<std::byte> rows(std::span<const std::byte> request) override;
+  std::vector<std::byte> rows(std::span<const std::byte> request,
+                              MemoryBudget::Lease& lease) override;
   std::string status(std::span<const std::byte> request) override;
 
   // In Prometheus' text form.
@@ -56,7 +57,7 @@ class TableParts final : public RowService {
   };
 
   std::shared_ptr<ServedModel> find(const ModelId& id) const;
-  std::vector<std::byte> answer(const RowRequest& request) const;
+  std::vector<std::byte> answer(const RowRequest& request, MemoryBudget::Lease& lease) const;
   void release(const ModelId& id);
   void drop_unused();
 

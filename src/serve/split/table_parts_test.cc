@@ -36,7 +36,8 @@ class TablePartsTest : public testing::Test {
   }
   static std::vector<std::byte> ask(TableParts& parts, const RowRequest& request) {
     const std::string bytes = encode(request);
-    return parts.rows(std::as_bytes(std::span(bytes)));
+    MemoryBudget::Lease lease;
+    return parts.rows(std::as_bytes(std::span(bytes)), lease);
   }
   // By key; keys that are not found are skipped.
   static std::map<int64_t, std::vector<float>> rows(TableParts& parts, const RowRequest& request) {

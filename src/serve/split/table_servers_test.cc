@@ -198,6 +198,31 @@ TEST(TableServers, AReplicaAnswersInThePlaceOfALiar) {
   }
 }
 
+TEST(TableServers, AServerThatAnswersItsStatusButNotRowsIsDownUntilItGivesRows) {
+  std::atomic<bool> fails{true};
+  FakeServer server({0, 4096}, [&](const RowRequest& request) {
+    return fails ? error_response(503, "no rows today") : honestly(request);
+  });
+  const auto servers = connect({&server});
+  EXPECT_EQ(servers->problem(kModel), "");
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(fetch(*servers), HasSubstr("no rows today"));
+  for (int i = 0; i < 3; ++i) {  // whatever its status says
+    EXPECT_THAT(servers->problem(kModel), HasSubstr("no rows today"));
+    servers->refresh();
+  }
+  fails = false;
+  EXPECT_TRUE(becomes_true([&] { return servers->problem(kModel).empty(); }));
+  EXPECT_EQ(fetch(*servers), kAll);
+}
+
+TEST(TableServers, RequestsThatAreRefusedDoNotMakeAServerUnavailable) {
+  FakeServer server({0, 4096},
+                    [](const RowRequest&) { return error_response(400, "too many rows"); });
+  const auto servers = connect({&server});
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(fetch(*servers), HasSubstr("too many rows"));
+  EXPECT_EQ(servers->problem(kModel), "");
+}
+
 TEST(TableServers, AServerThatIsGoneIsDownUntilItIsBack) {
   auto low = std::make_unique<FakeServer>(PartRange{0, 2048}, honestly);
   FakeServer high({2048, 4096}, honestly);

@@ -41,8 +41,9 @@ void DeviceRequests::State::make_room(const Context& context, int64_t positions)
   int64_t partial_stride = 0;
   for (const RowShape shape : *requester.shapes)
     partial_stride = std::max(partial_stride, partial_floats(shape));
-  scratch = TrainScratch(context, positions, partial_stride, requester.sums);
+  TrainScratch larger(context, positions, partial_stride, requester.sums);
   holders = Buffer<uint2>(Device::kCuda, positions);
+  scratch = std::move(larger);
   passes = 0;
 }
 

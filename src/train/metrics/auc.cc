@@ -9,10 +9,10 @@ namespace {
 
 // A row in one word whose unsigned order is the order of scores: the score's bits, made monotone,
 // in the high half; the label and the bits of the weight (whose sign bit is free) in the low half.
-uint64_t pack_row(float score, float label, float weight) {
+uint64_t pack_row(float score, bool is_positive, float weight) {
   const uint32_t bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 becomes 0: they tie
   const uint32_t ordered = bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
-  const uint32_t rest = (label != 0.0f ? 0x80000000u : 0u) | std::bit_cast<uint32_t>(weight + 0.0f);
+  const uint32_t rest = (is_positive ? 0x80000000u : 0u) | std::bit_cast<uint32_t>(weight + 0.0f);
   return static_cast<uint64_t>(ordered) << 32 | rest;
 }
 uint32_t score_of(uint64_t packed) { return static_cast<uint32_t>(packed >> 32); }
@@ -24,9 +24,18 @@ float weight_of(uint64_t packed) {
 void check_binary_labels(const MetricBatch& batch, const std::string& name) {
   for (size_t row = 0; row < batch.labels.size(); ++row) {
     const float label = batch.labels[row];
-    EMBLEM_REQUIRE(label == 0.0f || label == 1.0f, "metric ", name,
-                   " needs labels 0 and 1, but row ", row, " of the batch has label ", label);
+    EMBLEM_REQUIRE(label >= 0.0f && label <= 1.0f, "metric ", name,
+                   " needs labels in [0, 1], but row ", row, " of the batch has label ", label);
   }
+}
+
+// Calls add(is_positive, weight) for a row: once where its label is 0 or 1. A label y between them
+// is a positive row with y of the weight and a negative one with the rest.
+template <class Add>
+void for_each_outcome(const MetricBatch& batch, size_t row, Add&& add) {
+  const float label = batch.labels[row], weight = batch.weight(row);
+  if (label > 0.0f) add(true, weight * label);
+  if (label < 1.0f) add(false, weight * (1.0f - label));
 }
 
 // Adds up the curve point by point, from the lowest score to the highest.
@@ -84,7 +93,9 @@ class ExactAuc final : public Metric {
 
   void accumulate(const MetricBatch& batch) override {
     for (size_t row = 0; row < batch.labels.size(); ++row) {
-      rows_.push_back(pack_row(batch.predictions[row], batch.labels[row], batch.weight(row)));
+      for_each_outcome(batch, row, [&](bool is_positive, float weight) {
+        rows_.push_back(pack_row(batch.predictions[row], is_positive, weight));
+      });
     }
   }
 
@@ -127,8 +138,9 @@ class GroupedAuc final : public Metric {
 
   void accumulate(const MetricBatch& batch) override {
     for (size_t row = 0; row < batch.labels.size(); ++row) {
-      rows_.push_back({batch.groups[row],
-                       pack_row(batch.predictions[row], batch.labels[row], batch.weight(row))});
+      for_each_outcome(batch, row, [&](bool is_positive, float weight) {
+        rows_.push_back({batch.groups[row], pack_row(batch.predictions[row], is_positive, weight)});
+      });
     }
   }
 
@@ -194,8 +206,10 @@ class BinnedAuc final : public Metric {
 
   void accumulate(const MetricBatch& batch) override {
     for (size_t row = 0; row < batch.labels.size(); ++row) {
-      auto& bins = batch.labels[row] != 0.0f ? positives_ : negatives_;
-      bins[bin_of(batch.predictions[row])] += batch.weight(row);
+      for_each_outcome(batch, row, [&](bool is_positive, float weight) {
+        auto& bins = is_positive ? positives_ : negatives_;
+        bins[bin_of(batch.predictions[row])] += weight;
+      });
     }
   }
 

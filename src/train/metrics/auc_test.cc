@@ -131,13 +131,30 @@ TEST(Auc, IsUndefinedWhenAllLabelsAreEqual) {
   expect_undefined_for_single_labels([] { return make_grouped_auc(); });
 }
 
-TEST(Auc, RejectsLabelsOtherThanZeroAndOne) {
-  const std::vector<float> scores = {0.1f, 0.9f}, labels = {1, 0.5f};
+TEST(Auc, ASoftLabelIsAPositiveAndANegativeRow) {
+  const std::vector<float> scores = {0.1f, 0.4f, 0.4f, 0.7f, 0.9f}, labels = {0, 0.25f, 1, 0.5f, 1},
+                           weights = {1, 2, 1, 1, 3};
+  const std::vector<int64_t> groups(5, 1);
+  const std::vector<float> of_both = {0.1f, 0.4f, 0.4f, 0.4f, 0.7f, 0.7f, 0.9f},
+                           hard = {0, 1, 0, 1, 1, 0, 1}, shares = {1, 0.5f, 1.5f, 1, 0.5f, 0.5f, 3};
+  const std::vector<int64_t> groups_of_both(7, 1);
+  for (const auto& make : {+[] { return make_exact_auc(); }, +[] { return make_binned_auc(200); },
+                           +[] { return make_grouped_auc(); }}) {
+    const auto soft = make(), expected = make();
+    soft->add({.predictions = scores, .labels = labels, .weights = weights, .groups = groups});
+    expected->add(
+        {.predictions = of_both, .labels = hard, .weights = shares, .groups = groups_of_both});
+    EXPECT_DOUBLE_EQ(soft->value(), expected->value());
+  }
+}
+
+TEST(Auc, RejectsLabelsOutsideOfZeroToOne) {
+  const std::vector<float> scores = {0.1f, 0.9f}, labels = {1, 1.5f};
   for (const auto& metric : {make_exact_auc().release(), make_binned_auc(200).release()}) {
     const std::unique_ptr<Metric> owner(metric);
     EXPECT_THAT([&] { metric->add({.predictions = scores, .labels = labels}); },
                 ThrowsMessage<Error>(
-                    HasSubstr("needs labels 0 and 1, but row 1 of the batch has label 0.5")));
+                    HasSubstr("needs labels in [0, 1], but row 1 of the batch has label 1.5")));
   }
 }
 

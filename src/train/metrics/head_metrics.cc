@@ -15,10 +15,6 @@ namespace {
 
 using config::MetricConfig;
 
-bool is_bad(const Batch& batch, int64_t row) {
-  return !batch.bad.empty() && batch.bad[static_cast<size_t>(row)] != 0;
-}
-
 // The first key of the row, 0 where it has none.
 int64_t first_key(const SparseColumn& column, int64_t row) {
   if (column.offsets.empty()) return column.keys[row];
@@ -33,6 +29,12 @@ uint64_t checksum_of(std::string_view bytes) {
 
 int64_t columns_of(const HostVector<float>& values, const Batch& batch) {
   return batch.rows == 0 ? 0 : static_cast<int64_t>(values.size()) / batch.rows;
+}
+
+// Whether a row could be read and has the label of the head.
+bool counts(const Batch& batch, int64_t row, const HeadSpec& head) {
+  if (!batch.bad.empty() && batch.bad[static_cast<size_t>(row)] != 0) return false;
+  return !std::isnan(batch.labels[row * columns_of(batch.labels, batch) + head.label]);
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
@@ -158,7 +160,7 @@ std::unique_ptr<Metric> make_loss_metric(const config::LossConfig& loss, const H
       return make_softmax_cross_entropy(std::move(name), factor,
                                         loss.softmax_cross_entropy().label_smoothing());
     case config::LossConfig::kL2Loss:
-      return make_l2_loss(std::move(name), factor);
+      return make_l2_loss(std::move(name), factor, head.label_deviation);
     case config::LossConfig::kJrcLoss:
       return make_jrc_loss(std::move(name), factor, loss.jrc_loss().alpha());
     case config::LossConfig::kBinaryFocalLoss:
@@ -175,7 +177,7 @@ std::unique_ptr<Metric> make_loss_metric(const config::LossConfig& loss, const H
 void HeadRows::add_row(const float* logits) {
   const int64_t classes = head_.classes;
   if (head_.kind == HeadKind::kNumber) {
-    predictions_.push_back(logits[0]);
+    predictions_.push_back(head_.label_mean + head_.label_deviation * logits[0]);
   } else if (head_.kind == HeadKind::kBinary) {
     predictions_.push_back(probability_of(logits[0]));
     logits_.push_back(logits[0]);
@@ -198,7 +200,7 @@ MetricBatch HeadRows::of(const Batch& batch, View<const float> logits) {
   const int64_t labels = columns_of(batch.labels, batch);
   const int64_t weights = columns_of(batch.sample_weights, batch);
   for (int64_t row = 0; row < batch.rows; ++row) {
-    if (is_bad(batch, row)) continue;
+    if (!counts(batch, row, head_)) continue;
     const float* of_row = logits.row(row);
     if (head_.domain >= 0) {
       const auto domain = static_cast<int64_t>(batch.labels[row * labels + head_.domain]);
@@ -221,7 +223,7 @@ MetricBatch HeadRows::of(const Batch& batch, View<const float> logits) {
 MetricBatch HeadRows::grouped_by(int64_t sparse_index, const Batch& batch, MetricBatch rows) {
   groups_.clear();
   for (int64_t row = 0; row < batch.rows; ++row)
-    if (!is_bad(batch, row)) groups_.push_back(first_key(batch.sparse[sparse_index], row));
+    if (counts(batch, row, head_)) groups_.push_back(first_key(batch.sparse[sparse_index], row));
   rows.groups = groups_;
   return rows;
 }
@@ -231,7 +233,7 @@ MetricBatch HeadRows::weighted_as_loss(const Batch& batch, MetricBatch rows) {
   const int64_t labels = columns_of(batch.labels, batch);
   loss_weights_.clear();
   for (int64_t row = 0; row < batch.rows; ++row) {
-    if (is_bad(batch, row)) continue;
+    if (!counts(batch, row, head_)) continue;
     const bool inside = batch.labels[row * labels + head_.indicator] > 0.0f;
     loss_weights_.push_back(rows.weight(loss_weights_.size()) *
                             (inside ? head_.in_space : head_.out_space));

@@ -21,7 +21,7 @@ std::unique_ptr<Metric> make_metric(const config::MetricConfig& metric, const He
 std::unique_ptr<Metric> make_loss_metric(const config::LossConfig& loss, const HeadSpec& head,
                                          std::string name);
 
-// The rows of a batch that could be read, as metrics of a head take them.
+// The rows of a batch that could be read and have the head's label, as metrics of a head take them.
 class HeadRows {
  public:
   explicit HeadRows(const HeadSpec& head) : head_(head) {}

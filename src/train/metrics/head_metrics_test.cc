@@ -83,6 +83,23 @@ TEST(HeadMetrics, ReadTheLabelOfTheirHeadAndSkipBadRows) {
   EXPECT_EQ(metrics.only_label(), std::nullopt);
 }
 
+TEST(HeadMetrics, DoNotCountRowsWithoutTheirLabel) {
+  const std::string text =
+      "tower_name: 't' metrics { mean_label {} } metrics { grouped_auc { grouping_key: 'user' } } "
+      "losses { binary_cross_entropy {} }";
+  HeadSpec head = head_with(text);
+  head.label = 1;
+  head.indicator = 0;
+  head.in_space = 2.0f;
+  HeadMetrics metrics(head, layout()), without(head, layout());
+  metrics.add(batch_of({0, 1, 1, NAN, NAN, 0, 1, 1}, {1, 1, 1, 1}),
+              {std::vector<float>{1, 9, 3, 2}.data(), 4, 1});
+  without.add(batch_of({0, 1, NAN, 0, 1, 1}, {1, 1, 1}),
+              {std::vector<float>{1, 3, 2}.data(), 3, 1});
+  for (size_t i = 0; i < metrics.names().size(); ++i)
+    EXPECT_EQ(metrics.value(i), without.value(i)) << metrics.names()[i];
+}
+
 TEST(HeadMetrics, AreWeightedBySampleWeightsAndLossesByTheTaskSpaceToo) {
   HeadSpec head =
       head_with("metrics { mean_label {} } losses { binary_cross_entropy {} } weight: 3");

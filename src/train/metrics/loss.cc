@@ -122,17 +122,22 @@ class SoftmaxCrossEntropyLoss final : public LossMetric {
   double smoothing_;
 };
 
+// In units of the labels' deviation, as in training.
 class L2Loss final : public LossMetric {
  public:
-  using LossMetric::LossMetric;
+  L2Loss(std::string name, double factor, double deviation)
+      : LossMetric(std::move(name), factor), deviation_(deviation) {}
 
  protected:
   void losses(const MetricBatch& batch, std::vector<double>& out) const override {
     for (size_t row = 0; row < out.size(); ++row) {
       const double difference = static_cast<double>(batch.predictions[row]) - batch.labels[row];
-      out[row] = difference * difference;
+      out[row] = difference * difference / (deviation_ * deviation_);
     }
   }
+
+ private:
+  double deviation_;
 };
 
 // Cross entropy, and the rank of a row among the rows of its session in the batch that have the
@@ -194,8 +199,8 @@ std::unique_ptr<Metric> make_softmax_cross_entropy(std::string name, double fact
   return std::make_unique<SoftmaxCrossEntropyLoss>(std::move(name), factor, label_smoothing);
 }
 
-std::unique_ptr<Metric> make_l2_loss(std::string name, double factor) {
-  return std::make_unique<L2Loss>(std::move(name), factor);
+std::unique_ptr<Metric> make_l2_loss(std::string name, double factor, double label_deviation) {
+  return std::make_unique<L2Loss>(std::move(name), factor, label_deviation);
 }
 
 std::unique_ptr<Metric> make_jrc_loss(std::string name, double factor, double alpha) {

@@ -73,12 +73,13 @@ struct Hit {
 
   void check(const MetricBatch& batch, const std::string& name) const {
     for (const float label : batch.labels) {
-      EMBLEM_REQUIRE(label == 0.0f || label == 1.0f, "metric ", name,
-                     " needs labels 0 and 1, but found ", label);
+      EMBLEM_REQUIRE(label >= 0.0f && label <= 1.0f, "metric ", name,
+                     " needs labels in [0, 1], but found ", label);
     }
   }
   double operator()(const MetricBatch& batch, size_t row) const {
-    return (batch.predictions[row] > threshold) == (batch.labels[row] != 0.0f) ? 1.0 : 0.0;
+    const double label = batch.labels[row];
+    return batch.predictions[row] > threshold ? label : 1.0 - label;
   }
 };
 

@@ -109,6 +109,11 @@ TEST(Accuracy, CountsPredictionsAboveTheThreshold) {
   EXPECT_EQ(value_of(make_accuracy(0.499f), kPlain), 0.75);
 }
 
+TEST(Accuracy, OfASoftLabelIsItsShare) {
+  const std::vector<float> p = {0.9f, 0.1f}, labels = {0.75f, 0.5f};
+  EXPECT_EQ(value_of(make_accuracy(0.5f), {.predictions = p, .labels = labels}), 0.625);
+}
+
 TEST(NormalizedEntropy, IsOneForTheBaseRate) {
   const std::vector<float> p(4, 0.25f), labels = {0, 0, 1, 0};
   EXPECT_DOUBLE_EQ(value_of(make_normalized_entropy(1e-12), {.predictions = p, .labels = labels}),

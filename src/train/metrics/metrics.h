@@ -45,7 +45,7 @@ class Metric {
   const std::string& name() const { return name_; }
 
   // Throws Error when lengths differ, when anything is NaN or infinite, when a weight is negative,
-  // or when the metric cannot use the values (a label that is neither 0 nor 1 for AUC); nothing is
+  // or when the metric cannot use the values (a label outside of [0, 1] for AUC); nothing is
   // added then.
   void add(const MetricBatch& batch);
 
@@ -135,7 +135,8 @@ std::unique_ptr<Metric> make_binary_focal_loss(std::string name, double factor, 
                                                double alpha);
 std::unique_ptr<Metric> make_softmax_cross_entropy(std::string name, double factor,
                                                    double label_smoothing);
-std::unique_ptr<Metric> make_l2_loss(std::string name, double factor);
+std::unique_ptr<Metric> make_l2_loss(std::string name, double factor,
+                                     double label_deviation = 1.0);
 // Sessions are MetricBatch::groups; rows compete with those of their session in the same batch.
 std::unique_ptr<Metric> make_jrc_loss(std::string name, double factor, double alpha);
 

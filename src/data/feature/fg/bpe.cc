@@ -31,8 +31,8 @@ Bpe::Bpe(std::unordered_map<std::string, int64_t> vocabulary,
     : vocabulary_(std::move(vocabulary)), options_(options) {
   const auto token_of = [&](const std::string& text) {
     const auto found = vocabulary_.find(text);
-    EMBLEM_REQUIRE(found != vocabulary_.end(), "the merges have \"", printable(text),
-                   "\", which is not in the vocabulary");
+    EMBLEM_REQUIRE(found != vocabulary_.end(),
+                   "the merges have a token which is not in the vocabulary");
     return found->second;
   };
   merges_.reserve(merges.size());

@@ -1,0 +1,286 @@
+// serve/accounting_requests_test.h - models, and requests that ask a server for much memory, for
+// tests of its accounts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/check.h"
+#include "config/load.h"
+#include "core/temp_folder_test.h"
+#include "ps/remote/row_message.h"
+#include "serve/grpc/raw_client_test.h"
+#include "serve/grpc/service.pb.h"
+#include "serve/http/client_test.h"
+#include "serve/http/compress_test.h"
+#include "serve/repository/export.h"
+#include "train/learner.h"
+#include "train/run_state.h"
+
+namespace emblem {
+
+// "rows": 2 numbers and 3 ids; "bags": words and a sequence of clicks. Both untrained.
+class AccountingModels {
+ public:
+  AccountingModels() {
+    add("rows", R"(
+      data_config { dataset_type: CriteoTsvDataset fg_mode: FG_DAG batch_size: 64 }
+      feature_configs { raw_feature { feature_name: "I1" } }
+      feature_configs { raw_feature { feature_name: "I2" } }
+      feature_configs { id_feature { feature_name: "C1" embedding_dim: 4 num_buckets: 50 } }
+      feature_configs { id_feature { feature_name: "C2" embedding_dim: 4 hash_bucket_size: 30 } }
+      model_config {
+        feature_groups { group_name: "dense" feature_names: "I1" feature_names: "I2" }
+        feature_groups { group_name: "sparse" feature_names: "C1" feature_names: "C2" }
+        dlrm { dense_mlp { hidden_units: [8, 4] } final { hidden_units: [16] } }
+        losses { binary_cross_entropy {} } metrics { auc { thresholds: 0 } } })");
+    add("bags", R"(
+      data_config { dataset_type: CsvDataset fg_mode: FG_DAG batch_size: 64 label_fields: "label" }
+      feature_configs { id_feature {
+        feature_name: "words" embedding_dim: 4 hash_bucket_size: 50 separator: "|" } }
+      feature_configs { sequence_feature {
+        sequence_name: "click" sequence_length: 1000000 sequence_delim: ";"
+        features { id_feature { feature_name: "item" num_buckets: 30 embedding_dim: 4 } } } }
+      model_config {
+        feature_groups { group_name: "deep" feature_names: "words"
+          sequence_groups { group_name: "click" feature_names: "click__item" }
+          sequence_encoders { pooling_encoder { input: "click" } } }
+        mmoe { expert_mlp { hidden_units: 5 } num_expert: 2
+          task_towers { tower_name: "ctr" label_name: "label"
+                        losses { binary_cross_entropy {} } metrics { auc {} } } } })");
+  }
+  std::string repository() const { return folder_.path("repository"); }
+
+ private:
+  void add(const std::string& name, const std::string& pipeline) {
+    const auto config = parse_pipeline(R"(
+      train_input_path: "train" eval_input_path: "test" model_dir: "model"
+      train_config { num_epochs: 1 sparse_optimizer { sgd_optimizer { lr: 0.1 } }
+                     dense_optimizer { sgd_optimizer { lr: 0.1 } } })" +
+                                           pipeline,
+                                       name + ".config", {});
+    check_pipeline(config);
+    Learner learner(Context{}, config, layout_of(config), 64);
+    export_model(save_run(folder_.path("model_" + name), learner, {}, config),
+                 repository() + "/" + name);
+  }
+
+  const TempFolder folder_;
+};
+
+struct HttpCase {
+  std::string name, request;
+  int status;  // that is expected
+};
+struct GrpcCase {
+  std::string name, frames, status;
+};
+
+inline std::string repeated(const std::string& text, size_t count) {
+  std::string all;
+  all.reserve(text.size() * count);
+  for (size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+// ---- HTTP ----
+
+inline std::string posted(const std::string& target, const std::string& body,
+                          const std::string& headers = "") {
+  return TestClient::text("POST", target, body, headers);
+}
+inline std::string posted_gzip(const std::string& target, const std::string& body) {
+  return posted(target, compressed(body, ContentEncoding::kGzip), "Content-Encoding: gzip\r\n");
+}
+
+inline std::string little_endian(uint64_t value, size_t bytes) {
+  return {reinterpret_cast<const char*>(&value), bytes};
+}
+
+// Inputs in binary after JSON that describes them.
+inline std::string binary(const std::string& model, const std::string& json,
+                          const std::string& tensors) {
+  return posted("/v2/models/" + model + "/infer", json + tensors,
+                "Inference-Header-Content-Length: " + std::to_string(json.size()) + "\r\n");
+}
+
+inline std::string input(const std::string& name, const std::string& type, const std::string& shape,
+                         const std::string& rest) {
+  return R"({"name":")" + name + R"(","datatype":")" + type + R"(","shape":[)" + shape + "]," +
+         rest + "}";
+}
+inline std::string binary_size(size_t bytes) {
+  return R"("parameters":{"binary_data_size":)" + std::to_string(bytes) + "}";
+}
+
+inline std::string rows_in_binary(size_t rows, const std::string& more = "") {
+  const std::string count = std::to_string(rows);
+  const std::string json =
+      R"({"inputs":[)" +
+      input("categorical_features", "INT64", count + ",2", binary_size(rows * 16)) + "," +
+      input("numerical_features", "FP32", count + ",2", binary_size(rows * 8)) + "]" + more + "}";
+  return binary("rows", json, std::string(rows * 24, '\0'));
+}
+
+// One row of BYTES for each of the two inputs of "bags".
+inline std::string bags_in_binary(const std::string& words, const std::string& clicks) {
+  const std::string json =
+      R"({"inputs":[)" + input("words", "BYTES", "1,1", binary_size(words.size() + 4)) + "," +
+      input("click__item", "BYTES", "1,1", binary_size(clicks.size() + 4)) + "]}";
+  return binary("bags", json,
+                little_endian(words.size(), 4) + words + little_endian(clicks.size(), 4) + clicks);
+}
+
+inline std::vector<HttpCase> http_inference_cases() {
+  constexpr size_t kMany = 1'000'000;
+  const std::string target = "/v2/models/rows/infer";
+  const std::string shape = repeated("0,", 8 * kMany) + "0";
+  const std::string outputs = repeated(R"({"name":"x"},)", kMany) + R"({"name":"x"})";
+  const std::string name(16 * kMany, 'n');
+  return {
+      {"one row", rows_in_binary(1), 200},
+      {"rows in binary", rows_in_binary(60'000), 200},
+      {"rows in binary, answered in binary",
+       rows_in_binary(60'000, R"(,"parameters":{"binary_data_output":true})"), 200},
+      {"rows, classified",
+       rows_in_binary(50'000,
+                      R"(,"outputs":[{"name":"probability","parameters":{"classification":1}}])"),
+       200},
+      {"a long shape",
+       posted_gzip(target, R"({"inputs":[)" + input("a", "FP32", shape, R"("data":[])") + "]}"),
+       400},
+      {"many outputs", posted_gzip(target, R"({"inputs":[],"outputs":[)" + outputs + "]}"), 400},
+      {"many inputs",
+       posted_gzip(target, R"({"inputs":[)" +
+                               repeated(input("a", "FP32", "0", R"("data":[])") + ",", 300'000) +
+                               "1]}"),
+       400},
+      {"a long name", posted_gzip(target, R"({"inputs":[{"name":")" + name + R"("}]})"), 400},
+      {"a long id", posted_gzip(target, R"({"id":")" + name + R"("})"), 400},
+      {"a long name of a member", posted_gzip(target, R"({")" + name + R"(":1})"), 400},
+      {"a long number",
+       posted_gzip(target, R"({"inputs":[{"shape":[)" + std::string(16 * kMany, '1') + "]}]}"),
+       400},
+      {"a long text",
+       posted_gzip(target, R"({"inputs":[)" +
+                               input("a", "BYTES", "1", R"("data":[")" + name + R"("])") + "]}"),
+       400},
+      {"many texts",
+       posted_gzip(target, R"({"inputs":[)" +
+                               input("a", "BYTES", std::to_string(kMany),
+                                     R"("data":[)" + repeated(R"("a",)", kMany - 1) + R"("a"])") +
+                               "]}"),
+       400},
+      {"many numbers",
+       posted_gzip(target, R"({"inputs":[)" +
+                               input("a", "FP64", std::to_string(4 * kMany),
+                                     R"("data":[)" + repeated("1,", 4 * kMany - 1) + "1]") +
+                               "]}"),
+       400},
+      {"words of a bag", bags_in_binary(repeated("a|", kMany) + "a", "1"), 200},
+      {"elements of a sequence", bags_in_binary("a", repeated("1;", kMany / 2) + "1"), 200},
+      {"empty elements of a sequence", bags_in_binary("a", std::string(kMany / 2, ';')), 200},
+  };
+}
+
+inline std::vector<HttpCase> http_path_cases() {
+  std::vector<HttpCase> cases;
+  const std::string text(16'000'000, ' ');
+  for (const char* path :
+       {"/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/rows/ready", "/v2/models/stats",
+        "/v2/repository/index", "/v2/repository/models/rows/unload", "/v2/trace/setting",
+        "/v2/logging", "/v2/systemsharedmemory/region/r/register",
+        "/v2/cudasharedmemory/region/r/register", "/metrics", "/", "/nosuch"}) {
+    cases.push_back({path, posted(path, text), 413});
+    cases.push_back({std::string(path) + " compressed", posted_gzip(path, text), 413});
+  }
+  cases.push_back({"rows of no table server", posted_gzip("/v2/tables/rows", text), 501});
+  cases.push_back({"status of no table server", posted_gzip("/v2/tables/status", text), 501});
+  cases.push_back({"a configuration",
+                   posted_gzip("/v2/repository/models/new/load",
+                               R"({"parameters":{"config":")" + text + R"("}})"),
+                   400});
+  cases.push_back(
+      {"a file",
+       posted_gzip("/v2/repository/models/new/load",
+                   R"({"parameters":{"file:1/x":")" + std::string(16'000'000, 'A') + R"("}})"),
+       400});
+  return cases;
+}
+
+inline std::string rows_request(const ModelId& model, size_t tables, size_t keys) {
+  RowRequest request;
+  request.model = model;
+  request.tables.resize(tables, {keys > 0 ? "C1_emb" : "x", 4, std::vector<int64_t>(keys, 7)});
+  return posted("/v2/tables/rows", encode(request));
+}
+
+// ---- gRPC ----
+
+// A call with one compressed message.
+inline std::string call_frames(const std::string& method, const std::string& message) {
+  std::string framed(kGrpcPrefixBytes, '\0');
+  framed += compressed(message, ContentEncoding::kGzip);
+  write_prefix(framed, /*is_compressed=*/true);
+  std::string frames =
+      frame(kHeadersFrame, kEndHeaders, 1, request_block(method, {{"grpc-encoding", "gzip"}}));
+  constexpr size_t kPiece = 16384;
+  for (size_t at = 0; at < framed.size(); at += kPiece)
+    frames += frame(kDataFrame, at + kPiece >= framed.size() ? kEndStream : 0, 1,
+                    framed.substr(at, kPiece));
+  return frames;
+}
+
+inline std::vector<GrpcCase> grpc_method_cases(const std::string& method) {
+  constexpr size_t kMany = 8'000'000;
+  return {
+      {method + " of unknown fields", call_frames(method, repeated("\x78\x01", kMany)), ""},
+      {method + " of empty parts", call_frames(method, repeated(std::string("\x2a\0", 2), kMany)),
+       ""},
+      {method + " of a long text",
+       call_frames(method, std::string("\x0a\x80\x80\x80\x08") + std::string(1 << 24, 'x')), ""}};
+}
+
+inline std::vector<GrpcCase> grpc_inference_cases() {
+  const std::string method = "/inference.GRPCInferenceService/ModelInfer";
+  inference::ModelInferRequest rows;
+  rows.set_model_name("rows");
+  const auto add = [&](const char* name, const char* type, int64_t count) {
+    auto* input = rows.add_inputs();
+    input->set_name(name);
+    input->set_datatype(type);
+    input->add_shape(count);
+    input->add_shape(2);
+    return input;
+  };
+  constexpr int64_t kRows = 60'000;
+  add("categorical_features", "INT64", kRows);
+  add("numerical_features", "FP32", kRows);
+  rows.add_raw_input_contents(std::string(kRows * 16, '\0'));
+  rows.add_raw_input_contents(std::string(kRows * 8, '\0'));
+  const std::string raw = rows.SerializeAsString();
+  rows.clear_raw_input_contents();
+  rows.clear_inputs();
+  add("categorical_features", "INT64", kRows)
+      ->mutable_contents()
+      ->mutable_int64_contents()
+      ->Resize(2 * kRows, 1);
+  add("numerical_features", "FP32", kRows)
+      ->mutable_contents()
+      ->mutable_fp32_contents()
+      ->Resize(2 * kRows, 1);
+  const std::string typed = rows.SerializeAsString();
+  rows.clear_inputs();
+  auto* texts = add("a", "BYTES", 500'000)->mutable_contents();
+  for (int i = 0; i < 1'000'000; ++i) texts->add_bytes_contents("a");
+  const std::string strings = rows.SerializeAsString();
+  rows.clear_inputs();
+  add("a", "INT16", 1'000'000)->mutable_contents()->mutable_int_contents()->Resize(2'000'000, 1);
+  const std::string narrow = rows.SerializeAsString();
+  return {{"raw rows", call_frames(method, raw), "0"},
+          {"typed rows", call_frames(method, typed), "0"},
+          {"texts", call_frames(method, strings), "3"},
+          {"narrowed numbers", call_frames(method, narrow), "3"}};
+}
+
+}  // namespace emblem

@@ -1,0 +1,236 @@
+// Nothing whose size a client chooses is allocated before it is taken from the memory budget: an
+// allocator that watches a whole server, over every type of request.
+#include <execinfo.h>
+#include <gmock/gmock.h>
+#include <malloc.h>
+
+#include <array>
+#include <atomic>
+
+#include "serve/accounting_requests_test.h"
+#include "serve/engine/table_sources.h"
+#include "serve/grpc/methods.h"
+#include "serve/grpc/raw_client_test.h"
+#include "serve/http/client_test.h"
+#include "serve/http/compress_test.h"
+#include "serve/serving.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define EMBLEM_WATCHES_ALLOCATIONS false
+#else
+#define EMBLEM_WATCHES_ALLOCATIONS true
+#endif
+
+namespace emblem {
+namespace {
+
+std::atomic<int64_t> live_bytes = 0;  // of the whole process
+std::atomic<const MemoryBudget*> watched = nullptr;
+int64_t live_before = 0, used_before = 0;
+std::atomic<int64_t> worst = 0;  // live bytes beyond those that were taken from the budget
+std::array<void*, 40> worst_frames;
+std::atomic<int> worst_depth = 0;
+thread_local bool is_client = false;  // what a client allocates here is not the server's
+
+// Below, blocks are part of the slack.
+constexpr size_t kLooksAt = size_t{64} << 10;
+// For buffers of connections and of zlib.
+constexpr int64_t kSlack = int64_t{8} << 20;
+
+void look(size_t bytes) {
+  const MemoryBudget* budget = watched.load(std::memory_order_acquire);
+  if (budget == nullptr || bytes < kLooksAt) return;
+  const int64_t excess =
+      live_bytes - live_before - (static_cast<int64_t>(budget->used()) - used_before);
+  if (excess <= worst) return;
+  worst = excess;
+  if (excess > kSlack) worst_depth = backtrace(worst_frames.data(), worst_frames.size());
+}
+
+void* counted(void* data) {
+  if (data == nullptr || is_client) return data;
+  const size_t bytes = malloc_usable_size(data);
+  live_bytes += static_cast<int64_t>(bytes);
+  look(bytes);
+  return data;
+}
+
+void uncounted(void* data) {
+  if (!is_client) live_bytes -= static_cast<int64_t>(malloc_usable_size(data));
+}
+
+}  // namespace
+}  // namespace emblem
+
+#if EMBLEM_WATCHES_ALLOCATIONS
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
+
+void* malloc(size_t bytes) { return emblem::counted(__libc_malloc(bytes)); }
+void* calloc(size_t count, size_t bytes) { return emblem::counted(__libc_calloc(count, bytes)); }
+void* realloc(void* data, size_t bytes) {
+  const size_t before = malloc_usable_size(data);
+  void* moved = __libc_realloc(data, bytes);
+  if ((moved != nullptr || bytes == 0) && !emblem::is_client)
+    emblem::live_bytes -= static_cast<int64_t>(before);
+  return emblem::counted(moved);
+}
+void* memalign(size_t alignment, size_t bytes) {
+  return emblem::counted(__libc_memalign(alignment, bytes));
+}
+void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
+int posix_memalign(void** to, size_t alignment, size_t bytes) {
+  *to = memalign(alignment, bytes);
+  return *to == nullptr ? 12 : 0;  // ENOMEM
+}
+void free(void* data) {
+  emblem::uncounted(data);
+  __libc_free(data);
+}
+}
+#endif
+
+namespace emblem {
+namespace {
+
+constexpr size_t kBudget = size_t{256} << 20;
+
+// While `act` runs, nothing may be allocated that is not taken from the budget.
+template <class Act>
+void watch(const std::string& name, const MemoryBudget& budget, Act&& act) {
+  SCOPED_TRACE(name);
+  worst = 0;
+  worst_depth = 0;
+  live_before = live_bytes;
+  used_before = static_cast<int64_t>(budget.used());
+  watched.store(&budget, std::memory_order_release);
+  act();
+  watched.store(nullptr, std::memory_order_release);
+  EXPECT_LE(worst, kSlack) << "bytes were allocated without being taken from the budget";
+  if (worst > kSlack) backtrace_symbols_fd(worst_frames.data(), worst_depth, 2);
+}
+
+class Accounting : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::array<void*, 4> frames;
+    backtrace(frames.data(), frames.size());  // loads what it needs
+    models_ = std::make_unique<AccountingModels>();
+  }
+  static void TearDownTestSuite() { models_.reset(); }
+
+  void SetUp() override {
+    if (!EMBLEM_WATCHES_ALLOCATIONS) GTEST_SKIP() << "sanitizers have allocators of their own";
+  }
+
+  static ServingOptions options() {
+    ServingOptions options;
+    for (NetOptions* port :
+         std::initializer_list<NetOptions*>{&options.http, &options.grpc, &options.metrics})
+      port->address = "127.0.0.1";
+    options.models.repository = models_->repository();
+    options.models.control = ModelServerOptions::Control::kExplicit;
+    options.models.models = {"rows", "bags"};
+    options.max_memory = kBudget;
+    options.access.allow_shared_memory = true;
+    return options;
+  }
+
+  // The status of the answer.
+  static int ask(const Serving& serving, const std::string& name, const std::string& request) {
+    TestClient client(serving.http_port());
+    int status = 0;
+    watch(name, serving.memory(), [&] {
+      is_client = true;
+      client.send(request);
+      status = client.receive().status;
+      is_client = false;
+    });
+    return status;
+  }
+
+  static std::string call(const Serving& serving, const std::string& method,
+                          const std::string& frames) {
+    RawClient client(serving.grpc_port());
+    std::string status;
+    watch(method, serving.memory(), [&] {
+      is_client = true;
+      client.send(frames);
+      status = client.answer(1)["grpc-status"];
+      is_client = false;
+    });
+    return status;
+  }
+
+  static std::unique_ptr<AccountingModels> models_;
+};
+
+std::unique_ptr<AccountingModels> Accounting::models_;
+
+TEST_F(Accounting, TheWatchSeesWhatIsNotTaken) {
+  MemoryBudget budget(kBudget);
+  worst = 0;
+  live_before = live_bytes;
+  used_before = 0;
+  watched = &budget;
+  { const std::vector<char> unknown(size_t{16} << 20); }
+  watched = nullptr;
+  EXPECT_GT(worst, kSlack);
+  watch("taken", budget, [&] {
+    MemoryBudget::Lease lease(budget);
+    lease.grow(size_t{17} << 20);
+    const std::vector<char> known(size_t{16} << 20);
+  });
+}
+
+TEST_F(Accounting, OfInferenceOverHttp) {
+  const Serving serving(options());
+  for (const HttpCase& one : http_inference_cases()) {
+    const int status = ask(serving, one.name, one.request);
+    EXPECT_EQ(status, one.status) << one.name;
+  }
+  EXPECT_LE(serving.memory().used(), kBudget / 2) << "kept after the last request";
+}
+
+TEST_F(Accounting, OfAllOtherPathsOverHttp) {
+  const Serving serving(options());
+  for (const HttpCase& one : http_path_cases()) {
+    const int status = ask(serving, one.name, one.request);
+    EXPECT_EQ(status, one.status) << one.name;
+  }
+}
+
+TEST_F(Accounting, OfInferenceOverGrpc) {
+  const Serving serving(options());
+  for (const GrpcCase& one : grpc_inference_cases())
+    EXPECT_EQ(call(serving, one.name, one.frames), one.status) << one.name;
+}
+
+TEST_F(Accounting, OfEveryMethodOverGrpc) {
+  const Serving serving(options());
+  for (const auto& [path, method] : grpc_methods()) {
+    for (const GrpcCase& one : grpc_method_cases(path)) {
+      const std::string status = call(serving, one.name, one.frames);
+      EXPECT_NE(status, "") << one.name;
+      if (method.has_payload) continue;
+      EXPECT_EQ(status, "8") << one.name;
+    }
+  }
+}
+
+TEST_F(Accounting, OfRowsOfATableServer) {
+  ServingOptions parts = options();
+  parts.models.models = {"rows"};
+  parts.table_parts = TablePartsOptions{.parts = {0, kParts}};
+  const Serving serving(parts);
+  const ModelId id = model_id_of("rows", 1, models_->repository() + "/rows/1");
+  EXPECT_EQ(ask(serving, "keys of a table", rows_request(id, 1, 1'000'000)), 200);
+  EXPECT_EQ(ask(serving, "many tables", rows_request(id, 60'000, 0)), 404);
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,185 @@
+"""A category is the same in every format: text, numbers and bools of CSV and Parquet files, and in requests."""
+
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+from harness import run, use_test_clients
+
+use_test_clients("pyarrow", "tritonclient")
+import pyarrow
+import pyarrow.parquet
+import serve_test
+
+PIPELINE = """
+train_input_path: "{data}"
+model_dir: "{model}"
+train_config {{
+  sparse_optimizer {{ adagrad_optimizer {{ lr: 0.2 }} }}
+  dense_optimizer {{ adam_optimizer {{ lr: 0.01 }} }}
+  num_epochs: 3
+  save_checkpoints_steps: 0
+  seed: 7
+}}
+data_config {{ fg_mode: FG_DAG dataset_type: {type} with_header: true label_fields: "label" batch_size: 64 }}
+{features}
+model_config {{
+  feature_groups {{ group_name: "deep" {names} }}
+  dnn {{ deep {{ hidden_units: [16] }} }}
+  losses {{ binary_cross_entropy {{}} }}
+  metrics {{ auc {{}} }}
+}}
+"""
+TYPES = {"csv": "CsvDataset", "parquet": "ParquetDataset"}
+COLUMNS = ("shop", "member", "day", "ratio", "wide")
+ROWS = 400
+
+
+def rows():
+    """Values of each column by row, None where it is missing."""
+    return {
+        "label": [int(i % 7 < 3) for i in range(ROWS)],
+        "shop": [None if i % 11 == 0 else i % 7 for i in range(ROWS)],
+        "member": [None if i % 13 == 0 else i % 7 < 3 for i in range(ROWS)],
+        "day": [20000 + i % 7 for i in range(ROWS)],
+        "ratio": [(i % 7) / 4 for i in range(ROWS)],
+        "wide": [-9223372036854775808 if i % 17 == 0 else 9007199254740993 + i % 7 for i in range(ROWS)],
+    }
+
+
+def csv_field(column, value, point):
+    if value is None:
+        return ""
+    if column == "member":
+        return str(value) if point else str(value).lower()
+    if column in ("shop", "ratio") and point:
+        return str(float(value))
+    if column == "ratio":
+        return f"{value:g}"
+    if column == "day":
+        return str(pyarrow.scalar(value, pyarrow.date32()).as_py())
+    return str(value)
+
+
+class ValueText(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.rows = rows()
+        cls.files = {}
+        for name, point in (("point", True), ("plain", False)):
+            path = cls.folder / f"{name}.csv"
+            lines = [",".join(csv_field(column, values[i], point) for column, values in cls.rows.items())
+                     for i in range(ROWS)]
+            path.write_text("\n".join([",".join(cls.rows), *lines]) + "\n")
+            cls.files[name] = path
+        types = {"label": pyarrow.int64(), "member": pyarrow.bool_(), "day": pyarrow.date32(), "ratio": pyarrow.float64(),
+                 "wide": pyarrow.int64()}
+        for name, shop, day in (("integers", pyarrow.int32(), None), ("doubles", pyarrow.float64(), "ns")):
+            fields = {**types, "shop": shop}
+            arrays = {column: pyarrow.array(values, type=fields[column]) for column, values in cls.rows.items()}
+            if day:
+                arrays["day"] = arrays["day"].cast(pyarrow.timestamp(day))
+            path = cls.folder / f"{name}.parquet"
+            pyarrow.parquet.write_table(pyarrow.table(arrays), path)
+            cls.files[name] = path
+        for source, format in (("doubles", "csv"), ("point", "parquet"), ("integers", "orc"), ("integers", "arrow")):
+            out = cls.folder / f"{source}-{format}"
+            process = run("convert", "--from", cls.files[source], "--to", out, "--format", format)
+            assert process.returncode == 0, process.stderr
+            cls.files[f"{source} as {format}"] = next(out.glob(f"*.{format}"))
+
+    def train(self, name, columns=COLUMNS):
+        format = self.files[name].suffix[1:]
+        features = "".join(f'feature_configs {{ id_feature {{ feature_name: "{column}" embedding_dim: 4 '
+                           f'hash_bucket_size: 5000 }} }}\n' for column in columns)
+        shutil.rmtree(self.folder / f"of-{name}", ignore_errors=True)
+        config = self.folder / f"{name}.config"
+        config.write_text(PIPELINE.format(
+            data=self.files[name], model=self.folder / f"of-{name}", type=TYPES[format], features=features,
+            names=" ".join(f'feature_names: "{column}"' for column in columns)))
+        process = run("train", "--config", config)
+        self.assertEqual(process.returncode, 0, process.stderr)
+
+    def predictions(self, trained_on, name):
+        out = self.folder / "predictions.csv"
+        type = {"orc": "OrcDataset", "arrow": "ArrowDataset", **TYPES}[self.files[name].suffix[1:]]
+        process = run("predict", "--checkpoint", self.folder / f"of-{trained_on}", "--input", self.files[name],
+                      "--out", out, "--set", f"data_config.dataset_type={type}")
+        self.assertEqual(process.returncode, 0, f"{trained_on} on {name}: {process.stderr}")
+        return out.read_text()
+
+    def test_a_model_of_one_format_predicts_the_same_on_all(self):
+        for trained_on in ("point", "plain", "integers", "doubles"):
+            self.train(trained_on)
+            expected = self.predictions(trained_on, trained_on)
+            self.assertGreater(len(set(expected.splitlines())), 7)
+            for name in self.files:
+                with self.subTest(trained_on=trained_on, predicts=name):
+                    self.assertEqual(self.predictions(trained_on, name), expected)
+
+    def test_what_is_not_certain_is_refused_by_column(self):
+        odd = self.folder / "odd.csv"
+        odd.write_text("label,shop\n" + "".join(f"{i % 2},{'07' if i % 3 else '7'}\n" for i in range(ROWS)))
+        self.files["odd"] = odd
+        self.train("odd", ["shop"])
+        process = run("predict", "--checkpoint", self.folder / "of-odd", "--input", self.files["integers"], "--out",
+                      self.folder / "refused.csv", "--set", "data_config.dataset_type=ParquetDataset")
+        del self.files["odd"]
+        self.assertEqual(process.returncode, 1)
+        self.assertIn('column "shop" is int32, but was text with numbers in several spellings', process.stderr)
+        self.assertIn("give it as text, spelled as in training", process.stderr)
+        words = self.folder / "words.csv"
+        words.write_text("label,shop,member,day,ratio,wide\n1,main street,True,2024-10-05,0.25,9007199254740993\n")
+        self.train("integers")
+        process = run("predict", "--checkpoint", self.folder / "of-integers", "--input", words, "--out",
+                      self.folder / "refused.csv", "--set", "data_config.dataset_type=CsvDataset")
+        self.assertEqual(process.returncode, 1)
+        self.assertIn('words.csv:2: column shop: "main street" is not an integer, as the column\'s values were in training',
+                      process.stderr)
+
+    def infer(self, url, **inputs):
+        request = {"inputs": [{"name": name, "shape": [len(values), 1], "datatype": type, "data": values}
+                              for name, (type, values) in inputs.items()]}
+        try:
+            answer = urllib.request.urlopen(urllib.request.Request(url + "/infer", json.dumps(request).encode()))
+        except urllib.error.HTTPError as error:
+            return json.load(error)["error"]
+        return json.load(answer)["outputs"][0]["data"]
+
+    def test_requests_take_the_values_of_files(self):
+        self.train("integers")
+        expected = [float(line) for line in self.predictions("integers", "integers").splitlines()[1:]]
+        exported = run("export", "--checkpoint", self.folder / "of-integers", "--out", self.folder / "repository/clicks")
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+        server = serve_test.Server(self.folder / "repository")
+        self.addCleanup(server.stop)
+        url = f"http://{server.http}/v2/models/clicks"
+        chosen = [i for i in range(1, 60) if self.rows["shop"][i] is not None and self.rows["member"][i] is not None]
+        values = {column: [self.rows[column][i] for i in chosen] for column in COLUMNS}
+        smallest = -9223372036854775808
+        typed = {"shop": ("INT16", values["shop"]), "member": ("BOOL", values["member"]), "day": ("INT32", values["day"]),
+                 "ratio": ("FP64", values["ratio"]), "wide": ("INT64", values["wide"])}
+        texts = {"shop": ("BYTES", [f"{value}.0" for value in values["shop"]]),
+                 "member": ("BYTES", [str(value) for value in values["member"]]),
+                 "day": ("BYTES", [csv_field("day", value, False) for value in values["day"]]),
+                 "ratio": ("FP32", values["ratio"]),
+                 "wide": ("BYTES", ["" if value == smallest else str(value) for value in values["wide"]])}
+        for inputs in (typed, texts):
+            answers = self.infer(url, **inputs)
+            self.assertEqual(len(answers), len(chosen), answers)
+            for answer, i in zip(answers, chosen):
+                self.assertAlmostEqual(answer, expected[i], delta=1e-6)
+        one = {name: (type, values[:1]) for name, (type, values) in typed.items()}
+        self.assertIn('"main street" is not an integer', self.infer(url, **{**one, "shop": ("BYTES", ["main street"])}))
+        self.assertIn("input 'day' is FP32, but was date[day] in training",
+                      self.infer(url, **{**one, "day": ("FP32", [20000.0])}))
+
+
+if __name__ == "__main__":
+    unittest.main()
