@@ -6,7 +6,7 @@
 JOBS ?= $(shell nproc)
 BUILD := build/release
 
-.PHONY: setup configure build demo test portable install package check-portable soak sanitize format lint peers bench clean
+.PHONY: setup configure build demo test check-single check-names portable install package wheel check-portable soak sanitize format lint peers bench clean
 
 setup:
 	@bash tools/setup.sh
@@ -27,8 +27,22 @@ demo: setup
 test: configure
 	@python3 tools/check_layers.py src
 	@cmake --build $(BUILD) -j $(JOBS)
+	@python3 tools/compile_cost.py $(BUILD)
 	@bash tools/test_clients.sh >/dev/null
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 600 -LE slow
+
+# Without objects: does every source include what it uses, are names of anonymous namespaces unique in a library? Those of
+# some modules: make check-single MODULES="core config"
+check-single check-names: SYNTAX = -DEMBLEM_CUDA=OFF -DEMBLEM_PCH=OFF -DEMBLEM_NATIVE=ON -DCMAKE_BUILD_TYPE=Release
+check-single: setup
+	@cmake -S . -B build/single -G Ninja $(SYNTAX) -DEMBLEM_UNITY=1 >/dev/null
+	@cmake --build build/single -j $(JOBS) --target emblem_generated >/dev/null
+	@python3 tools/check_syntax.py build/single --jobs $(JOBS) $(MODULES)
+
+check-names: setup
+	@cmake -S . -B build/names -G Ninja $(SYNTAX) -DEMBLEM_UNITY=1000 >/dev/null
+	@cmake --build build/names -j $(JOBS) --target emblem_generated >/dev/null
+	@python3 tools/check_syntax.py build/names --jobs $(JOBS) $(MODULES)
 
 # Programs for other machines (cmake/Levels.cmake): three libraries on x86-64, each for a generation of CPUs.
 PORTABLE := build/portable
@@ -43,6 +57,11 @@ install: portable
 
 package: portable
 	@cd $(PORTABLE) && cpack
+
+# The Python package as a file to install, for CPUs like this machine's.
+wheel: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target emblem_package
+	@python3 tools/wheel.py $(BUILD) dist
 
 check-portable: portable
 	@rm -rf $(PORTABLE)/installed && cmake --install $(PORTABLE) --prefix $(PORTABLE)/installed --strip >/dev/null
@@ -62,13 +81,15 @@ soak: test
 # C11 threads that librdkafka makes.)
 sanitize: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
 sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tools/lsan.supp:print_suppressions=0
-sanitize: export TSAN_OPTIONS = halt_on_error=1:ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tools/tsan.supp
+sanitize: export TSAN_OPTIONS = halt_on_error=1:die_after_fork=0:ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tools/tsan.supp
 sanitize: setup
 	cmake --preset asan && cmake --build build/asan -j $(JOBS)
 	set -e; for test in build/asan/*_test; do $$test --gtest_brief=1; done
+	build/asan/library_program
 	cd build/asan && ASAN_OPTIONS=detect_leaks=0 ctest --output-on-failure -j $(JOBS) --timeout 1800 -L end_to_end
 	cmake --preset tsan && cmake --build build/tsan -j $(JOBS)
-	set -e; for test in core comm data store embedding shard nn ps train serve; do build/tsan/$${test}_test --gtest_brief=1 --gtest_filter=-Kafka*:*TrainerStream*; done
+	set -e; for test in core comm data remote store embedding shard nn ps train serve; do build/tsan/$${test}_test --gtest_brief=1 --gtest_filter=-Kafka*:*TrainerStream*; done
+	build/tsan/library_program
 
 format:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format -i

@@ -49,7 +49,7 @@ def main():
                              "--alpha", 1.05, protocol=protocol)
             rows = got["requests_per_second"] * options.batch
             print(f"{protocol}, {options.concurrency} requests at a time: {rows:.0f} rows/s, {rows / alone:.0%} of it; "
-                  f"p99 {got['p99'] * 1e6:.0f} us, {got['server_rows_per_batch']:.0f} rows a batch, "
+                  f"p99 {got['p99'] * 1e6:.0f} us, {got['server_rows_per_batch']:.0f} rows per batch, "
                   f"{got['cpu_us']:.0f} us of the server's CPU time a request")
 
 

@@ -4,7 +4,7 @@
 #   find_package       where the distribution has Arrow (conda, Fedora); Debian has none
 #   the pyarrow wheel  by pip, into EMBLEM_DEPS, which all build folders share. On a machine without network, put the wheel
 #                      into EMBLEM_DEPS/downloads.
-# Without any of them the build says so in one line and goes on; emblem_arrow is empty then.
+# Without any of them the build says so in one line and continues; emblem_arrow is empty then.
 set(arrow_version 26.0.1)
 set(arrow_hash_aarch64 22a96a225de107eb9acd1ad9a818198ca832df2a4c0952412f754a7ed2105a98)
 set(arrow_hash_x86_64 39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c)

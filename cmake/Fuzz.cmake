@@ -16,7 +16,7 @@ function(emblem_instrument name)
                                          -fno-sanitize-recover=undefined)
 endfunction()
 
-file(GLOB core CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/core/*.cc)
+file(GLOB core CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/core/*/*.cc)
 list(FILTER core EXCLUDE REGEX "_test\\.cc$")
 add_library(emblem_fuzz_core STATIC EXCLUDE_FROM_ALL ${core})
 emblem_instrument(emblem_fuzz_core)
@@ -32,20 +32,19 @@ function(emblem_fuzz name)
 endfunction()
 
 emblem_fuzz(http_request_fuzz
-  SOURCES serve/fuzz/http_request_fuzz.cc serve/fuzz/memory_limit.cc serve/http/body.cc serve/http/infer.cc serve/http/json_tensor.cc
-          serve/http/request_head.cc serve/http/target.cc serve/protocol/json_reader.cc serve/protocol/json_writer.cc
+  SOURCES serve/fuzz/http_request_fuzz.cc serve/fuzz/memory_limit.cc serve/http/message/body.cc serve/http/api/infer.cc serve/http/api/json_tensor.cc
+          serve/http/message/request_head.cc serve/http/message/target.cc serve/protocol/json_reader.cc serve/protocol/json_writer.cc
           serve/protocol/memory_budget.cc serve/protocol/shared_memory.cc serve/protocol/tensor.cc
           ${CMAKE_BINARY_DIR}/generated/serve/protocol/model_config.pb.cc
   LINK protobuf::libprotobuf ZLIB::ZLIB)
 emblem_fuzz(http_stream_fuzz
-  SOURCES serve/fuzz/http_stream_fuzz.cc serve/fuzz/memory_limit.cc serve/http/body.cc serve/http/chunked_reader.cc
-          serve/http/request_head.cc serve/http/request_reader.cc serve/protocol/memory_budget.cc serve/protocol/status.cc
+  SOURCES serve/fuzz/http_stream_fuzz.cc serve/fuzz/memory_limit.cc serve/http/message/body.cc serve/http/message/chunked_reader.cc
+          serve/http/message/request_head.cc serve/http/message/request_reader.cc serve/protocol/memory_budget.cc serve/protocol/status.cc
   LINK ZLIB::ZLIB)
 if(EMBLEM_GRPC)
   emblem_fuzz(http2_frames_fuzz
     SOURCES serve/fuzz/http2_frames_fuzz.cc serve/fuzz/memory_limit.cc serve/grpc/compression.cc serve/grpc/framing.cc
-            serve/grpc/status.cc serve/http2/session.cc serve/http2/stream_state.cc serve/protocol/memory_budget.cc
-            serve/protocol/status.cc
+            serve/grpc/status.cc serve/http2/session.cc serve/protocol/memory_budget.cc serve/protocol/status.cc
     LINK emblem_http2 ZLIB::ZLIB)
   emblem_fuzz(grpc_message_fuzz
     SOURCES serve/fuzz/grpc_message_fuzz.cc serve/fuzz/memory_limit.cc serve/grpc/messages.cc serve/grpc/wire_cost.cc
@@ -56,10 +55,10 @@ if(EMBLEM_GRPC)
     LINK protobuf::libprotobuf)
 endif()
 emblem_fuzz(ps_config_fuzz
-  SOURCES ps/fuzz/ps_config_fuzz.cc ps/config/json_object.cc ps/config/ps_config.cc config/name.cc
+  SOURCES ps/fuzz/ps_config_fuzz.cc ps/config/ps_config.cc config/load/name.cc
   LINK nlohmann_json::nlohmann_json)
 if(EMBLEM_ARROW)
-  file(GLOB columnar CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/src/data/format/*.cc)
+  file(GLOB_RECURSE columnar CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/src/data/format/*.cc)
   list(FILTER columnar EXCLUDE REGEX "_test\\.cc$")
   emblem_fuzz(columnar_fuzz SOURCES data/fuzz/columnar_fuzz.cc ${columnar}
     LINK emblem_config emblem_arrow emblem_compression)

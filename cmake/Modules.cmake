@@ -1,9 +1,20 @@
-# emblem_module(NAME [USES module...] [LINK target...] [PROTOS] [QUICK])
+# emblem_module(NAME [FOLDERS folder...] [USES module...] [LINK target...] [PROTOS] [QUICK])
 #
 # A folder src/NAME, or a sub-folder such as serve/http, becomes the library emblem_NAME (emblem_serve_http): every *.cc and,
-# with CUDA, every *.cu in it. emblem_tests() makes the *_test.cc files of a module and of its sub-folders one program,
-# MODULE_test, run by ctest case by case. QUICK modules hold no inner loops: they are compiled for little time, not for speed.
+# with CUDA, every *.cu in it and in those of its sub-folders that FOLDERS names. emblem_tests() makes the *_test.cc files of a
+# module and of its sub-folders one program, MODULE_test, run by ctest case by case. QUICK modules hold no inner loops: they are
+# compiled for little time, not for speed.
+#
+# EMBLEM_UNITY sources of a library are compiled at a time, which halves the time of a whole build: names in anonymous
+# namespaces must be unique within a library, and within the tests of a module. Sources with options of their own (kernels for
+# some CPUs) stay alone. Precompiled headers serve these units as they serve single sources.
 include(GoogleTest)
+
+function(emblem_unite target)
+  if(EMBLEM_UNITY GREATER 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${EMBLEM_UNITY})
+  endif()
+endfunction()
 
 # Tests, and what only reads options, are compiled more often than they run long. Multiplications and additions are fused as
 # in what they test, which builds for sanitizers do not.
@@ -14,19 +25,27 @@ endif()
 include(PrecompiledHeaders)
 
 function(emblem_module name)
-  cmake_parse_arguments(ARG "PROTOS;QUICK" "" "USES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "PROTOS;QUICK" "" "FOLDERS;USES;LINK" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   string(REPLACE "/" "_" library emblem_${name})
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
-  file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${folder}/*.cu)
-  file(GLOB protos CONFIGURE_DEPENDS ${folder}/*.proto)
+  set(folders ${folder})
+  foreach(part ${ARG_FOLDERS})
+    list(APPEND folders ${folder}/${part})
+  endforeach()
+  list(TRANSFORM folders APPEND /*.cc OUTPUT_VARIABLE patterns)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  list(TRANSFORM folders APPEND /*_test.cc OUTPUT_VARIABLE patterns)
+  file(GLOB tests CONFIGURE_DEPENDS ${patterns})
+  list(TRANSFORM folders APPEND /*.cu OUTPUT_VARIABLE patterns)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${patterns})
+  list(TRANSFORM folders APPEND /*.proto OUTPUT_VARIABLE patterns)
+  file(GLOB protos CONFIGURE_DEPENDS ${patterns})
   list(REMOVE_ITEM sources ${tests} "")
-  # Of the command line: what needs the libraries of a server, and what replaces it without them.
+  # The part of the command line that needs the libraries of a server, and what replaces it without them.
   if(EMBLEM_SERVE)
     list(FILTER sources EXCLUDE REGEX "/cli/.*_absent\\.cc$")
   else()
-    list(FILTER sources EXCLUDE REGEX "/cli/(bench_freshness|bench_serve|serve)\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "/cli/(bench/bench_freshness|bench/bench_serve|serve)\\.cc$")
   endif()
   if(EMBLEM_GRPC)
     list(FILTER sources EXCLUDE REGEX "/serve/grpc_absent\\.cc$")
@@ -34,7 +53,7 @@ function(emblem_module name)
   if(EMBLEM_GRPC_CLIENT)
     list(FILTER sources EXCLUDE REGEX "/load/target_grpc_absent\\.cc$")
   else()
-    list(FILTER sources EXCLUDE REGEX "/load/(target_grpc|grpc_process)\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "/load/target_grpc\\.cc$")
     foreach(test ${tests})
       file(STRINGS ${test} uses REGEX "grpcpp/|serve/grpc/(server|test_server_test)\\.h")
       if(uses)
@@ -44,12 +63,14 @@ function(emblem_module name)
   endif()
   if(EMBLEM_CUDA)
     list(APPEND sources ${cuda_sources})
+    set_source_files_properties(${cuda_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON) # newer versions of CMake would
   endif()
   if(NOT sources)
     list(APPEND sources ${CMAKE_SOURCE_DIR}/cmake/empty.cc) # without CUDA
   endif()
 
   add_library(${library} STATIC ${sources})
+  emblem_unite(${library})
   target_include_directories(${library} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(${library} PUBLIC emblem_options ${ARG_LINK})
   foreach(used ${ARG_USES})
@@ -57,7 +78,7 @@ function(emblem_module name)
     target_link_libraries(${library} PUBLIC ${used})
   endforeach()
   if(ARG_PROTOS)
-    emblem_protos(${library} ${name} ${protos})
+    emblem_protos(${library} ${protos})
   endif()
   if(ARG_QUICK)
     target_compile_options(${library} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emblem_quick_options}>")
@@ -85,55 +106,102 @@ function(emblem_tests)
       continue()
     endif()
     add_executable(${module}_test ${tests})
-    set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS "${emblem_quick_options}")
-    target_link_libraries(${module}_test PRIVATE ${libraries} GTest::gmock_main)
+    emblem_unite(${module}_test)
+    foreach(test ${tests})
+      file(STRINGS ${test} allocators REGEX "^void.* operator new|failing_new_test.h")
+      if(allocators)
+        set_source_files_properties(${test} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endforeach()
+    target_compile_options(${module}_test PRIVATE ${emblem_quick_options})
+    if(module MATCHES "^(data|init)$") # their tests read ORC files
+      target_sources(${module}_test PRIVATE ${CMAKE_SOURCE_DIR}/cmake/test_main.cc)
+      target_link_libraries(${module}_test PRIVATE ${libraries} GTest::gmock)
+    else()
+      target_link_libraries(${module}_test PRIVATE ${libraries} GTest::gmock_main)
+    endif()
     emblem_precompile(${module}_test TESTS)
     gtest_discover_tests(${module}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${module})
   endforeach()
-  # A served model is trained first.
+  # Pipelines that data are generated for are checked, and a served model is trained first.
+  target_link_libraries(data_test PRIVATE emblem_model)
   target_link_libraries(serve_test PRIVATE emblem_train)
   if(EMBLEM_GRPC_CLIENT)
     target_link_libraries(serve_test PRIVATE emblem_grpc_client)
   endif()
 endfunction()
 
-# Generates C++ from the .proto files of a module; they are included as "config/x.pb.h". The clients of those with a service
+# Sources of protobuf messages, EMBLEM_UNITY at a time: each has two static arrays of the same names.
+function(emblem_unite_messages target)
+  list(LENGTH ARGN left)
+  set(unit 0)
+  while(left GREATER 0)
+    list(SUBLIST ARGN 0 ${EMBLEM_UNITY} part)
+    list(REMOVE_ITEM ARGN ${part})
+    list(LENGTH ARGN left)
+    set(text "#include <google/protobuf/generated_message_reflection.h>\n")
+    foreach(source ${part})
+      get_filename_component(name ${source} NAME_WE)
+      string(APPEND text "#define schemas schemas_${name}\n#define file_default_instances file_default_instances_${name}\n"
+        "#include \"${source}\"\n#undef schemas\n#undef file_default_instances\n")
+    endforeach()
+    set(joint ${CMAKE_BINARY_DIR}/generated/${target}_messages_${unit}.cc)
+    file(CONFIGURE OUTPUT ${joint} CONTENT "${text}")
+    target_sources(${target} PRIVATE ${joint})
+    set_source_files_properties(${joint} PROPERTIES OBJECT_DEPENDS "${part}" COMPILE_OPTIONS "-w;${emblem_quick_options}"
+      SKIP_UNITY_BUILD_INCLUSION ON)
+    math(EXPR unit "${unit} + 1")
+  endwhile()
+endfunction()
+
+# Generates C++ from the .proto files of a module; they are included as "config/proto/x.pb.h". The clients of those with a service
 # are in the library emblem_grpc_client, where there is gRPC, as "serve/grpc/x.grpc.pb.h".
-function(emblem_protos target module)
+function(emblem_protos target)
   set(out ${CMAKE_BINARY_DIR}/generated)
-  file(MAKE_DIRECTORY ${out}/${module})
   foreach(proto ${ARGN})
-    get_filename_component(stem ${proto} NAME_WE)
+    file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/src ${proto})
+    string(REGEX REPLACE "\\.proto$" "" path ${path})
+    get_filename_component(parent ${path} DIRECTORY)
+    file(MAKE_DIRECTORY ${out}/${parent})
     add_custom_command(
-      OUTPUT ${out}/${module}/${stem}.pb.cc ${out}/${module}/${stem}.pb.h
+      OUTPUT ${out}/${path}.pb.cc ${out}/${path}.pb.h
       COMMAND protobuf::protoc --cpp_out=${out} -I ${CMAKE_SOURCE_DIR}/src ${proto}
       DEPENDS ${ARGN})
-    set(generated ${out}/${module}/${stem}.pb.cc)
+    set(generated ${out}/${path}.pb.cc)
     file(STRINGS ${proto} services REGEX "^service ")
     if(services AND EMBLEM_GRPC_CLIENT)
       add_custom_command(
-        OUTPUT ${out}/${module}/${stem}.grpc.pb.cc ${out}/${module}/${stem}.grpc.pb.h
+        OUTPUT ${out}/${path}.grpc.pb.cc ${out}/${path}.grpc.pb.h
         COMMAND protobuf::protoc --grpc_out=${out} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>
                 -I ${CMAKE_SOURCE_DIR}/src ${proto}
         DEPENDS ${ARGN})
       # Calls alone, no message is read or written here: not worth the compiler's time.
-      set_source_files_properties(${out}/${module}/${stem}.grpc.pb.cc PROPERTIES
+      set_source_files_properties(${out}/${path}.grpc.pb.cc PROPERTIES
         COMPILE_OPTIONS "-w;${emblem_quick_options}" SKIP_PRECOMPILE_HEADERS ON)
-      list(APPEND clients ${out}/${module}/${stem}.grpc.pb.cc)
+      list(APPEND clients ${out}/${path}.grpc.pb.cc)
     endif()
-    target_sources(${target} PRIVATE ${generated})
     # Generated code is not held to our warnings; only that of a service is on the way of requests.
-    set(options -w)
-    if(NOT services)
-      list(APPEND options ${emblem_quick_options})
+    if(services)
+      target_sources(${target} PRIVATE ${generated})
+      set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS -w)
+    else()
+      list(APPEND messages ${generated})
     endif()
-    set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}")
+    list(APPEND headers ${out}/${path}.pb.h)
   endforeach()
   target_include_directories(${target} SYSTEM PUBLIC ${out})
+  add_custom_target(${target}_protos DEPENDS ${headers})
+  if(NOT TARGET emblem_generated)
+    add_custom_target(emblem_generated) # all headers that sources include
+  endif()
+  add_dependencies(emblem_generated ${target}_protos)
+  add_dependencies(${target} ${target}_protos)
+  emblem_unite_messages(${target} ${messages})
   if(clients)
     add_custom_target(emblem_grpc_client_sources DEPENDS ${clients})
     add_library(emblem_grpc_client STATIC ${clients})
     add_dependencies(emblem_grpc_client emblem_grpc_client_sources)
+    add_dependencies(emblem_generated emblem_grpc_client_sources)
     target_link_libraries(emblem_grpc_client PUBLIC ${target} gRPC::grpc++)
   endif()
 endfunction()

@@ -23,6 +23,10 @@ function(emblem_precompiled name)
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
   emblem_precompile_flags(${name})
   target_precompile_headers(${name} PRIVATE ${precompiled} ${ARG_HEADERS})
+  # The configuration's messages, 100,000 generated lines, are part of most interfaces.
+  target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
+  target_precompile_headers(${name} PRIVATE <config/proto/pipeline.pb.h>)
+  add_dependencies(${name} emblem_config_protos)
 endfunction()
 
 if(EMBLEM_PCH)

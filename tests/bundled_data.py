@@ -94,14 +94,40 @@ def text_of(name, content):
     return content.decode("utf-8-sig")
 
 
+@dataclasses.dataclass
+class Row:
+    text: str  # the line as it is in the file, with its end
+    fields: list
+
+
+def lines_of(text):
+    """The rows of a CSV file with their text. Where a field has a line end, rows are written anew."""
+    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    lines = [line for line in io.StringIO(text, newline="\n") if line.strip()]
+    if len(lines) != len(rows):
+        out = io.StringIO()
+        lines = []
+        for row in rows:
+            out.seek(out.truncate(0))
+            csv.writer(out, lineterminator="\n").writerow(row)
+            lines.append(out.getvalue())
+    if not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    return [Row(line, fields) for line, fields in zip(lines, rows)]
+
+
+def is_installed(data, folder):
+    return any(pathlib.Path(folder).glob(f"{data.package}-*"))
+
+
 def read(data, folder):
-    """(header or None, rows) without rows whose label is missing; None where the package is not in `folder`."""
+    """(header or None, rows) without rows whose label is missing. Throws where the file is not in the package."""
     for archive in sorted(pathlib.Path(folder).glob(f"{data.package}-*")):
         for name, content in members(archive):
             if not name.endswith(data.path):
                 continue
-            rows = [row for row in csv.reader(io.StringIO(text_of(name, content()))) if row]
+            rows = lines_of(text_of(name, content()))
             header = None if data.label.isdigit() else rows.pop(0)
-            at = int(data.label) - 1 if header is None else header.index(data.label)
-            return header, [row for row in rows if row[at].strip() not in linear_model.MISSING]
-    return None
+            at = int(data.label) - 1 if header is None else header.fields.index(data.label)
+            return header, [row for row in rows if row.fields[at].strip() not in linear_model.MISSING]
+    raise LookupError(f"{data.path} is not in {data.package}")

@@ -70,9 +70,19 @@ class CommTest(unittest.TestCase):
                 self.assertEqual([rank.output for rank in ranks[1:]], ["", ""])
 
     def test_options_instead_of_variables(self):
-        meet = f"localhost:{free_port()}"
-        ranks = [self.start({}, *SHORT, "--rank", str(r), "--world", "2", "--meet", meet) for r in range(2)]
-        self.assertEqual([rank.wait() for rank in ranks], [0, 0], [rank.errors for rank in ranks])
+        for option in ("--rendezvous", "--meet"):  # the old name works, too
+            with self.subTest(option=option):
+                address = f"localhost:{free_port()}"
+                ranks = [self.start({}, *SHORT, "--rank", str(r), "--world", "2", option, address) for r in range(2)]
+                self.assertEqual([rank.wait() for rank in ranks], [0, 0], [rank.errors for rank in ranks])
+
+    def test_the_old_name_of_an_option_is_hidden(self):
+        shown = run("bench", "comm", "--help").stdout
+        self.assertIn("--rendezvous HOST:PORT", shown)
+        self.assertNotIn("--meet", shown)
+        both = run("bench", "comm", "--rank", "0", "--world", "2", "--meet", "a:1", "--rendezvous", "a:1", env=CLEAN)
+        self.assertEqual(both.returncode, 2)
+        self.assertIn("--rendezvous excludes --meet", both.stderr)
 
     def test_results_are_json(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +131,7 @@ class CommTest(unittest.TestCase):
                 self.wait_until_connected(ranks)
                 ranks[victim].process.send_signal(signal.SIGSTOP)
                 others = [rank for rank in ranks if rank is not ranks[victim]]
-                took = self.expect_failure(others, rf"^rank {victim} \(host .+\): no sign of life for 9 s", within=30)
+                took = self.expect_failure(others, rf"^rank {victim} \(host .+\): no heartbeat for 9 s", within=30)
                 self.assertGreater(took, 5)
                 ranks[victim].process.send_signal(signal.SIGCONT)
                 self.assertEqual(ranks[victim].wait(), 1)
@@ -225,8 +235,8 @@ class HostsTest(HostsCase):
         self.ip("-n", self.bridge, "link", "set", "to-c", "down")
         self.addCleanup(self.ip, "-n", self.bridge, "link", "set", "to-c", "up")
         for rank in ranks[:2]:
-            self.assertRegex(rank.message(), r"^rank 2 \(host c\): (no sign of life for 9 s|connection lost)")
-        self.assertRegex(ranks[2].message(), r"^rank [01] \(host [ab]\): (no sign of life for 9 s|connection lost)")
+            self.assertRegex(rank.message(), r"^rank 2 \(host c\): (no heartbeat for 9 s|connection lost)")
+        self.assertRegex(ranks[2].message(), r"^rank [01] \(host [ab]\): (no heartbeat for 9 s|connection lost)")
         self.assertLess(max(rank.ended for rank in ranks) - start, 40)
 
     def test_a_link_between_two_hosts_that_is_cut(self):

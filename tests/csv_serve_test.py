@@ -90,7 +90,7 @@ class CsvServe(EmblemTest):
         super().tearDownClass()
 
     def inputs(self, client, rows, split=False):
-        """Fields of text as they stand in the file, or, with `split`, a value an element."""
+        """Fields of text as they stand in the file, or, with `split`, one value per element."""
         def tensor(name, values, kind):
             made = client.InferInput(name, list(values.shape), kind)
             made.set_data_from_numpy(values)

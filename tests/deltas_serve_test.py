@@ -60,6 +60,17 @@ class DeltasServe(EmblemTest):
         wanted = f"deltas {left[-1] + 2} to {left[-1] + 4} are missing in {self.deltas}"
         self.assertTrue(becomes_true(lambda: any(wanted in line for line in server.lines)), server.lines)
 
+    def test_a_folder_that_is_not_there_is_named(self):
+        message = self.fail_with(run("serve", "--models", self.folder, "--deltas", "dlrm=s3://bucket/run/deltas"),
+                                 "--deltas 'dlrm=s3://bucket/run/deltas'")
+        self.assertIn("a folder of this machine", message)
+        (self.folder / "empty").mkdir()
+        missing = self.folder / "mistyped"
+        server = serve_test.Server(self.folder / "empty", "--deltas", f"dlrm={missing}", "--strict-readiness=false")
+        self.addCleanup(server.stop)
+        self.assertTrue(becomes_true(lambda: any(f"--deltas dlrm={missing}: there is no such folder yet" in line
+                                                 for line in server.lines)), server.lines)
+
     def test_damaged_deltas_and_rows_that_are_nan_are_not_applied(self):
         model = self.folder / "damaged"
         self.deltas = model / "deltas"

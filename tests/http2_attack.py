@@ -27,7 +27,7 @@ def literal(name, value):
 
 
 def request_headers(path, *more):
-    # Of the static table: 0x83 is ":method: POST", 0x86 ":scheme: http".
+    # Entries of the static table: 0x83 is ":method: POST", 0x86 ":scheme: http".
     headers = [(":path", path), (":authority", "attack"), ("content-type", "application/grpc"), ("te", "trailers"), *more]
     return b"\x83\x86" + b"".join(literal(*header) for header in headers)
 

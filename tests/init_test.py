@@ -371,6 +371,25 @@ class Init(unittest.TestCase):
         self.assertIn("number", self.line_of("age"))
         self.assertIn('column "age": 1 of 1000 values is not a number ("oops"); treated as missing', self.made.stderr)
 
+    def test_rows_that_were_not_read_may_be_odd(self):
+        rows = [[label, city, age + 0.5, f"2024-05-{1 + age % 28:02}", ("low", "middle", "high")[label + (age > 70)]]
+                for label, city, age, _ in signal(40000)]
+        rows[20001][2], rows[20003][3], rows[20005][4] = "oops", "someday", "purple"
+        data = self.csv("a.csv", ["clk", "city", "age", "day", "kind"], rows)
+        for label in ("clk", "kind"):
+            made = self.init(data, "--label", label, "--rows", 2000, "--skip", "kind" if label == "clk" else "clk",
+                             "--force")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertRegex(made.stderr, "[0-9]+ of about [0-9.]+ ?[a-zA-Z]* ?rows were read: others may hold values of "
+                             r"another form, and up to [0-9]+ rows that cannot be read are skipped")
+            trained = run("train", "--config", self.config, "--model-dir", self.folder / label, "--set",
+                          "train_config.num_epochs=2", cwd=self.folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            self.assertRegex(trained.stdout, "skipped +[0-9]+ bad rows")
+            made = self.init(data, "--label", label, "--rows", 0, "--max-bad-rows", 3, "--force")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertIn("max_bad_rows: 3 ", self.config.read_text())
+
     def test_an_existing_file_is_kept(self):
         data = self.csv("a.csv", ["clk", "city", "age"], [row[:3] for row in signal(100)])
         self.config.write_text("mine")

@@ -10,7 +10,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 #include "kafka/address.h"
 #include "kafka/producer.h"

@@ -184,9 +184,10 @@ printf last"""
                                  (["--ranks", "2", "--least-ranks", "3", "--restarts", "1", "--", "x"], "more than the 2 ranks"),
                                  (["--ranks", "2", "--least-ranks", "1", "--", "x"], "--least-ranks needs --restarts"),
                                  (["--ranks", "2", "--restarts", "-1", "--", "x"], "--restarts"),
-                                 (["--ranks", "2", "--meet", "here", "--", "x"], '--meet is "here"'),
-                                 (["--ranks", "2", "--meet", "here:x", "--", "x"], "the port of --meet"),
-                                 (["--ranks", "2", "--meet", "here:0", "--", "x"], "from 1 to 65535"),
+                                 (["--ranks", "2", "--rendezvous", "here", "--", "x"], '--rendezvous is "here"'),
+                                 (["--ranks", "2", "--rendezvous", "here:x", "--", "x"], "the port of --rendezvous"),
+                                 (["--ranks", "2", "--meet", "here", "--", "x"], '--rendezvous is "here"'),
+                                 (["--ranks", "2", "--rendezvous", "here:0", "--", "x"], "from 1 to 65535"),
                                  (["--hosts", "a", "--ssh", " ", "--", "x"], "--ssh is empty"),
                                  (["--ranks", "2", "--program", "no-such-program", "--", "x"],
                                   "cannot start no-such-program: No such file"),
@@ -295,8 +296,8 @@ class FailureTest(LaunchCase):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
-            meet = f"127.0.0.1:{other.getsockname()[1]}"
-            job = self.finish(self.start("--ranks", 2, "--meet", meet, "--end-seconds", "0", "--", *COMM), 1)
+            address = f"127.0.0.1:{other.getsockname()[1]}"
+            job = self.finish(self.start("--ranks", 2, "--rendezvous", address, "--end-seconds", "0", "--", *COMM), 1)
         self.assertIn("Address already in use; choose another port", "\n".join(job.errors))
 
 
@@ -338,7 +339,7 @@ class RestartTest(LaunchCase):
     def test_an_error_in_the_configuration_is_not_tried_again(self):
         for command, message in ((["train", "--config", "/none.config"], "all ranks ended with the same error"),
                                  (["train", "--no-such-option"], "its options are not valid"),
-                                 (["bench", "comm", "--rank", "9", "--world", "2", "--meet", "x:1"],
+                                 (["bench", "comm", "--rank", "9", "--world", "2", "--rendezvous", "x:1"],
                                   "all ranks ended with the same error")):
             with self.subTest(command=command):
                 job = self.finish(self.start("--ranks", 2, "--restarts", 3, "--", *command), 1)

@@ -16,7 +16,10 @@ Faults, each for the next `times` requests (with `every`: each `every`-th of the
     cut        the connection is closed after `bytes` bytes of the body
     short      the body ends after `bytes` bytes though the connection stays open, then closes after 1 s
     flip       one bit of byte number `bytes` of the body is another
-    stall      nothing is sent until server.release() or the server ends
+    begin      a range is answered with as many bytes from the beginning of the object
+    less       HEAD says that the object has `bytes` bytes fewer
+    stall      nothing is sent until server.release() or the server ends, or for `seconds`; then the connection is closed
+    late       the request waits for `seconds`, has its effect, and is answered
     change     the object gets new content (`content`) before it is answered"""
 import argparse, base64, hashlib, json, os, pathlib, re, socket, ssl, sys, threading, time, urllib.parse
 from email.utils import formatdate
@@ -42,9 +45,9 @@ class StoredObject:
 
 
 class Fault:
-    def __init__(self, kind, times, match, bytes, content, every):
+    def __init__(self, kind, times, match, bytes, content, every, seconds=None):
         self.kind, self.times, self.match, self.bytes, self.content = kind, times, match, bytes, content
-        self.every, self.seen = every, 0
+        self.every, self.seen, self.seconds = every, 0, seconds
 
 
 class Link:
@@ -67,6 +70,8 @@ class Link:
 
 
 class ObjectServer:
+    CHANCE_SECONDS = [0.05, 0.05, 0.05, 0.05, 0.05, 4]  # of stalled and late requests of fail_by_chance
+
     def __init__(self, port=0, latency=0.0, rate=0.0, certificate=None, key=None):
         self.lock = threading.RLock()
         self.buckets, self.uploads, self.faults, self.log = {}, {}, [], []
@@ -131,9 +136,9 @@ class ObjectServer:
             if self.changed:
                 self.changed(bucket, key)
 
-    def fail(self, kind, times=1, match="", bytes=0, content=b"", every=1):
+    def fail(self, kind, times=1, match="", bytes=0, content=b"", every=1, seconds=None):
         with self.lock:
-            self.faults.append(Fault(kind, times, match, bytes, content, every))
+            self.faults.append(Fault(kind, times, match, bytes, content, every, seconds))
             return self.faults[-1]
 
     def fail_by_chance(self, chance, share, kinds, match="", after=0):
@@ -174,7 +179,7 @@ class ObjectServer:
             if self.chance:
                 chance, share, kinds, match, begin = self.chance
                 if match in line and len(self.log) > begin and chance.random() < share:
-                    return Fault(chance.choice(kinds), 1, "", 10, b"", 1)
+                    return Fault(chance.choice(kinds), 1, "", 10, b"", 1, chance.choice(self.CHANCE_SECONDS))
         return None
 
 
@@ -211,9 +216,12 @@ class Handler(BaseHTTPRequestHandler):
             self.fail(int(kind), code)
             return False
         if kind == "stall":
-            self.store.released.wait()
+            self.store.released.wait(self.fault.seconds)
             self.close_connection = True
             return False
+        if kind == "late":
+            time.sleep(self.fault.seconds)
+            self.fault = None
         if kind == "change":
             bucket, key = self.object_name()
             self.store.put(bucket, key, self.fault.content)
@@ -315,12 +323,15 @@ class Handler(BaseHTTPRequestHandler):
         if unless and unless.strip('"') != found.etag:
             return self.fail(412, "PreconditionFailed")
         if self.command == "HEAD":
-            return self.answer(200, b"", "application/octet-stream", [*headers, ("Content-Length", str(size))])
+            said = size - (self.fault.bytes if self.fault and self.fault.kind == "less" else 0)
+            return self.answer(200, b"", "application/octet-stream", [*headers, ("Content-Length", str(said))])
         if asked is None:
             return self.answer(200, content, "application/octet-stream", headers)
         begin, end = int(asked[1]), min(int(asked[2] or size - 1), size - 1)
         if begin >= size:
             return self.fail(416, "InvalidRange")
+        if self.fault and self.fault.kind == "begin":
+            begin, end = 0, end - begin
         headers.append(("Content-Range", f"bytes {begin}-{end}/{size}"))
         self.answer(206, memoryview(content)[begin:end + 1], "application/octet-stream", headers)
 

@@ -33,6 +33,12 @@ class Overflow(EmblemTest):
         done = self.succeed(self.train_with_overflows("resumed", "7,8", "--resume"))
         self.assertIn("all 2 steps were skipped", done.stderr)
 
+    def test_a_resumed_run_that_only_skips_at_a_static_scale_fails(self):
+        static = ["--set", "train_config.grad_scaler={init_scale: 1e9 growth_interval: 0}"]
+        self.succeed(self.train_with_overflows("static", "7", "--max-steps", 6, *static))
+        done = self.train_with_overflows("static", "7,8", "--resume", *static)
+        self.fail_with(done, "all 2 steps were skipped", "growth_interval above 0")
+
     def test_fp16_with_a_scale_that_never_fits(self):
         if gpu_is_missing():
             self.skipTest("needs a GPU")

@@ -91,7 +91,7 @@ class PlanTest(unittest.TestCase):
                          [("rows", False), ("rank", False), ("replicated", False), ("rank pooled", False),
                           ("columns", False), ("replicated", True), ("rank pooled", True), ("columns", True)])
         self.assertEqual([rows for rows, _ in profile["steps"]["held"][0]["seconds_by_rows"]], [32, 64, 128])
-        self.assertRegex(printed, r"predicted [\d.]+ ms a step")
+        self.assertRegex(printed, r"predicted [\d.]+ ms per step")
         self.assertRegex(printed, r"a_emb: .*, because ")
         lines = [line for line in plan.read_text().splitlines() if not line.startswith("#")]
         self.assertEqual(lines[0], "ranks 2")

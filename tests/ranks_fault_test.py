@@ -1,5 +1,5 @@
 """Training on several ranks when something fails: every rank ends soon and says why, the last checkpoint is whole, and
-training that goes on has the bits of one that nothing has disturbed."""
+training that continues gives the bytes of one without a failure."""
 
 import json
 import os
@@ -90,7 +90,7 @@ class KilledTest(FaultCase):
         self.wait_for("evaluating", model, ranks)
         since = time.monotonic()
         ranks[1].process.send_signal(signal.SIGSTOP)
-        self.expect_end([ranks[0], ranks[2]], rf"^rank 1 \(host {HOST}\): no sign of life for 9 s", since, SILENCE)
+        self.expect_end([ranks[0], ranks[2]], rf"^rank 1 \(host {HOST}\): no heartbeat for 9 s", since, SILENCE)
         ranks[1].process.send_signal(signal.SIGCONT)
         self.assertEqual(ranks[1].wait(), 1)
         self.expect_whole(model)
@@ -234,23 +234,35 @@ class UnequalTest(FaultCase):
                 self.assertRegex(self.line(rank), f"^{name}.*none.config")
             self.assertLess(max(rank.ended for rank in ranks) - since, SOON)
 
-    def test_other_data(self):
+    def refuse_other_data(self, name, change, message):
         """Rank 1 sees another file at the same path."""
-        other = self.folder / "other"
+        other = self.folder / f"other-{name}"
         other.mkdir()
         files = sorted((self.data / "train").iterdir())
-        (other / "part").write_bytes(files[0].read_bytes()[:-100])
+        (other / "part").write_bytes(change(files[0].read_bytes()))
         own = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(other / "part"), str(files[0]),
                EMBLEM]
         if subprocess.run([*own[:-1], "true"], capture_output=True).returncode != 0:
             self.skipTest("needs the right to mount a folder")
         port = free_port()
-        ranks = [self.start_rank(rank, 2, port, self.folder / "data-differs", program=own if rank == 1 else (EMBLEM,))
-                 for rank in range(2)]
+        model = self.folder / f"data-differs-{name}"
+        ranks = [self.start_rank(rank, 2, port, model, program=own if rank == 1 else (EMBLEM,)) for rank in range(2)]
         for rank in ranks:
             self.assertRegex(self.line(rank), r"^rank 1 \(host .*\) has \d+ files? with \d+ bytes in .*/train, rank 0 \(host "
-                             r".*\) has \d+ files? with \d+ bytes; give all ranks the same data")
-        self.assertFalse((self.folder / "data-differs").exists())
+                             rf".*\) has \d+ files? with \d+ bytes{message}; give all ranks the same data")
+        self.assertFalse(model.exists())
+
+    def test_other_data(self):
+        self.refuse_other_data("size", lambda content: content[:-100], "")
+
+    def test_other_data_of_the_same_size(self):
+        def swap_digit(content, at):
+            at = content.index(b"1", at)
+            return content[:at] + b"0" + content[at + 1:]
+        for name, at in (("begin", 0), ("end", -5000)):
+            with self.subTest(name):
+                self.refuse_other_data(name, lambda content: swap_digit(content, at % len(content)),
+                                       " of other names, sizes or content")
 
 
 class BadDataTest(FaultCase):

@@ -107,7 +107,7 @@ class RanksPredictTest(EmblemTest):
         return ranks[0].errors[-1]
 
     def folders(self, name):
-        """One a rank."""
+        """One per rank."""
         made = [self.folder / f"{name}-{rank}" for rank in range(2)]
         for folder in made:
             folder.mkdir()

@@ -142,6 +142,20 @@ class Sources(RemoteTest):
         self.assertIn("Criteo", shown)
         self.fail_with(run("inspect", f"{self.store.url}/data/none.tsv", "--cache-dir", self.cache), "no such object")
 
+    def test_web_servers_that_send_other_bytes_are_refused(self):
+        if missing := built_without("http://127.0.0.1:1/none"):
+            self.skipTest(missing)
+        self.store.put("web", "rows.csv", b"a,b\n" + b"1,2\n" * 2_300_000)  # two parts
+        self.addCleanup(self.store.heal)
+        self.addCleanup(self.store.delete, "web", "rows.csv")
+        convert = ["convert", "--from", f"{self.store.url}/web/rows.csv", "--format", "parquet", "--cache-dir", self.cache]
+        self.store.fail("less", times=1000, match="HEAD /web/rows.csv", bytes=400)
+        self.fail_with(run(*convert, "--to", self.models / "less"), "has 9200004 bytes, but 9199604 when the data set was opened")
+        self.store.heal()
+        self.store.fail("begin", times=1000, match="GET /web/rows.csv")
+        self.fail_with(run(*convert, "--to", self.models / "begin", env={**os.environ, "EMBLEM_TEST_RETRY_MS": "0"}),
+                       "the server sent what is at byte 0, asked for was byte 8388608")
+
     def test_secrets_are_neither_accepted_in_addresses_nor_shown(self):
         message = self.fail_with(run("inspect", "s3://key:hidden-word@data/train/"), "AWS_ACCESS_KEY_ID")
         self.assertNotIn("hidden-word", message)
@@ -286,6 +300,8 @@ class Cache(RemoteTest):
     def test_the_cache_is_shown_checked_and_emptied(self):
         self.succeed(self.train(self.models / "m", *self.remote()))
         options = ["--cache-dir", self.cache]
+        self.fail_with(run("cache", "list", "--cache-dir", self.folder / "mistyped"), "there is no cache folder")
+        self.assertFalse((self.folder / "mistyped").exists())
         listed = self.succeed(run("cache", "list", *options)).stdout
         self.assertIn("s3://data/train/part-7.tsv", listed)
         self.assertIn(f"{self.parts + 1} objects", listed)

@@ -24,6 +24,25 @@ class Models(RemoteTest):
     def options(self):
         return ["--endpoint", self.store.url, "--cache-dir", self.cache]
 
+    def test_outputs_are_refused_where_they_do_not_belong(self):
+        self.succeed(self.train("s3://out/runs/1", *self.local(), *self.options()))
+        self.fail_with(run("export", "--checkpoint", "s3://out/runs/1", "--out", "s3://out/runs/1", *self.options()),
+                       "s3://out/runs/1 is a model directory of training; give --out REPOSITORY/NAME")
+        self.fail_with(run("predict", "--checkpoint", "s3://out/runs/1", "--input", self.split, "--out", "s3://out/scores.csv",
+                           *self.options()), "cannot write s3://out/scores.csv: it is in a remote store; give a file on this machine")
+
+    def test_of_two_exports_at_the_same_time_one_is_refused(self):
+        self.succeed(self.train(self.models / "m", *self.local()))
+        export = ["export", "--checkpoint", self.models / "m", "--out", "s3://out/models/ctr", *self.options()]
+        self.store.fail("stall", match="PUT /out/models/ctr/1/")
+        first = subprocess.Popen([EMBLEM, *map(str, export)], stdout=subprocess.PIPE, text=True)
+        self.assertTrue(becomes_true(lambda: self.store.count("PUT", "/out/models/ctr/1/")))
+        self.fail_with(run(*export), f"s3://out/models/ctr is in use by another export (process {first.pid} on ")
+        self.store.release()
+        self.assertIn("s3://out/models/ctr/1", first.communicate()[0])
+        self.assertEqual(first.returncode, 0)
+        self.assertIn("s3://out/models/ctr/2", self.succeed(run(*export)).stdout)
+
     def test_a_model_is_trained_killed_resumed_exported_and_served_in_a_store(self):
         for scheme in ("s3", "gs"):
             with self.subTest(scheme):

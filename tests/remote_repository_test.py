@@ -46,6 +46,16 @@ class Repository(RemoteTest):
         connection.close()
         return {entry["name"]: entry for entry in entries}
 
+    def test_a_model_that_leaves_the_repository_is_unloaded_with_a_warning(self):
+        server = self.serve()
+        stored = dict(self.store.buckets["out"])
+        self.store.buckets["out"] = {}
+        self.assertTrue(becomes_true(lambda: server.get("/v2/health/ready")[0] != 200))
+        wanted = "model ctr is unloaded: it is not in the repository any more"
+        self.assertTrue(becomes_true(lambda: any(wanted in line for line in server.lines)), server.lines)
+        self.store.buckets["out"] = stored
+        self.assertTrue(becomes_true(lambda: server.get("/v2/health/ready")[0] == 200))
+
     def test_names_that_lead_out_of_the_copy_are_skipped(self):
         outside = self.folder / "precious"
         outside.write_text("stays")

@@ -72,6 +72,39 @@ class RemoteTraining(RemoteTest):
     def fail_uploads(self, kind):
         self.store.fail(kind, times=1000000, match="PUT /out/runs/1/model.ckpt-")
 
+    def test_checkpoints_that_the_store_lost_are_kept(self):
+        self.succeed(self.train_remote("--max-steps", "35"))
+        self.store.buckets["out"] = {}
+        again = self.succeed(self.train_remote("--resume", "--max-steps", "10"))
+        self.assertIn("s3://out/runs/1/model.ckpt-35 was uploaded and is gone", again.stderr)
+        kept = self.cache.glob("models/*-train/.kept/*/model.ckpt-*/manifest.json")
+        self.assertEqual(self.steps_in(map(str, kept)), [30, 35])
+        self.assertEqual(self.stored_steps(), [10])
+        self.assertIn("kept:", self.succeed(run("cache", "clear", "--cache-dir", self.cache)).stdout)
+
+    def test_checkpoints_that_arrive_damaged_are_not_kept(self):
+        self.succeed(self.train_remote("--max-steps", "35", cache=self.folder / "writer"))
+        evaluate = ["eval", "--checkpoint", MODEL, "--input", self.split, *self.options()]
+        damage = {"match": "GET /out/runs/1/model.ckpt-35/dense", "bytes": 100}
+        self.store.fail("flip", times=1, **damage)
+        self.succeed(run(*evaluate))
+        self.succeed(run("cache", "clear", "--cache-dir", self.cache))
+        for stored in self.store.buckets["out"].values():
+            stored.etag = "of-2-parts"  # which is no MD5
+        self.store.fail("flip", times=1000000, **damage)
+        self.fail_with(run(*evaluate), "s3://out/runs/1/model.ckpt-35 is damaged, or was damaged on its way", "dense.safetensors")
+        self.fail_with(self.train_remote("--resume"), "s3://out/runs/1/model.ckpt-35 is damaged, or was damaged on its way")
+        self.store.heal()
+        self.succeed(run(*evaluate))
+        self.succeed(self.train_remote("--resume"))
+
+    def test_a_store_that_removes_nothing_keeps_older_checkpoints(self):
+        self.store.fail("403", times=1000000, match="DELETE /out/runs/1/model.ckpt-")
+        trained = self.succeed(self.train_remote("--max-steps", "35"))
+        self.assertIn(f"older checkpoints stay in {MODEL}: cannot remove", trained.stderr)
+        self.assertNotIn("stays on this machine", trained.stderr)
+        self.assertLessEqual({30, 35}, set(self.stored_steps()))
+
     def test_checkpoints_that_could_not_be_uploaded_are_uploaded_and_resumed_by_the_next_run(self):
         expected = self.undisturbed()
         for kind in ("403", "500"):

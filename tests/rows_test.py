@@ -1,6 +1,7 @@
 """The same rows and labels from every format: filters, predictions of all rows, line ends in CSV fields, labels, infinity."""
 
 import csv
+import datetime
 import pathlib
 import random
 import shutil
@@ -118,6 +119,84 @@ class Rows(unittest.TestCase):
                                     'filters: "day >= 4" filters: "city in [rome, oslo]"'))
             self.succeed(self.train(self.write(kept, kind, "kept"), f"kept-{kind}"))
             self.assertEqual(self.learned(f"filtered-{kind}"), self.learned(f"kept-{kind}"), kind)
+
+    def kept(self, data, condition):
+        rows, _ = self.predict(data, "--filter", condition, "--keep", "row")
+        return [int(row) for row, _ in rows]
+
+    def test_a_filter_keeps_the_same_rows_whatever_the_type_of_the_column(self):
+        table = self.table()
+        table = table.append_column("row", pyarrow.array(range(len(table))))
+        days = [(20261099 + i % 4) if i % 7 else None for i in range(len(table))]  # 20261101 is no 32-bit float
+        self.succeed(self.train(self.write(table, "csv")))
+        column = lambda type: table.append_column("at", pyarrow.array(days, type))
+        types = {"integer": pyarrow.int64(), "double": pyarrow.float64(), "decimal": pyarrow.decimal128(12, 2)}
+        files = [self.write(column(type), kind, name) for kind in WRITERS for name, type in types.items()]
+        files.append(self.write(table.append_column("at", pyarrow.array([day and f"{day}.0" for day in days])),
+                                "csv", "point"))
+        for condition, keeps in (("at >= 20261101", lambda day: day >= 20261101),
+                                 ("at = 20261101", lambda day: day == 20261101),
+                                 ("at <= 20261100.5", lambda day: day <= 20261100),
+                                 ("at not in [20261101, 7]", lambda day: day != 20261101)):
+            expected = [i for i, day in enumerate(days) if day and keeps(day)]
+            for path in files:
+                self.assertEqual(self.kept(path, condition), expected, (condition, path))
+
+    def test_filters_on_bools_and_dates_take_their_words_in_every_format(self):
+        table = self.table()
+        table = table.append_column("row", pyarrow.array(range(len(table))))
+        start = datetime.datetime(2026, 11, 14)
+        times = [start + datetime.timedelta(hours=7 * i % 100) for i in range(len(table))]
+        truths = [i % 3 > 0 if i % 5 else None for i in range(len(table))]
+        self.succeed(self.train(self.write(table, "csv")))
+        typed = table.append_column("ok", pyarrow.array(truths))
+        typed = typed.append_column("at", pyarrow.array(times, pyarrow.timestamp("us")))
+        typed = typed.set_column(1, "day", pyarrow.array([time.date() for time in times]))
+        files = [self.write(typed, kind, "typed") for kind in WRITERS]
+        words = typed.set_column(typed.column_names.index("ok"), "ok",
+                                 pyarrow.array([None if truth is None else str(truth) for truth in truths]))
+        words = words.set_column(words.column_names.index("at"), "at",
+                                 pyarrow.array([time.isoformat() for time in times]))
+        files.append(self.write(words, "csv", "words"))
+        day = datetime.date(2026, 11, 16)
+        for condition, rows in (
+                ("ok = true", [i for i, truth in enumerate(truths) if truth]),
+                ("ok != True", [i for i, truth in enumerate(truths) if truth is False]),
+                ("ok = 1", [i for i, truth in enumerate(truths) if truth]),
+                ("day >= 2026-11-16", [i for i, time in enumerate(times) if time.date() >= day]),
+                ("day in [2026-11-15, 2026-11-16]", [i for i, time in enumerate(times) if 15 <= time.day <= 16]),
+                ("at < 2026-11-16", [i for i, time in enumerate(times) if time.date() < day]),
+                ("at > 2026-11-16T07:00:00", [i for i, time in enumerate(times)
+                                              if time > datetime.datetime(2026, 11, 16, 7)])):
+            for path in files:
+                self.assertEqual(self.kept(path, condition), rows, (condition, path))
+        for path in files[1:4]:
+            self.fail_with(run("predict", "--checkpoint", self.folder / "model", "--input", path,
+                               "--out", self.folder / "x.csv", "--filter", "day > 11/16/2026"),
+                           "expected a date such as 2026-11-16", '"11/16/2026"')
+
+    def test_numbers_of_na_strings_are_missing_in_every_format(self):
+        table = self.table()
+        age = [-999.0 if i % 9 == 0 else value for i, value in enumerate(table["age"].to_pylist())]
+        shop = [-1 if i % 7 == 0 else i % 5 for i in range(len(table))]
+        table = table.set_column(3, "age", pyarrow.array(age)).append_column("shop", pyarrow.array(shop))
+        missing = table.set_column(3, "age", pyarrow.array([None if value == -999 else value for value in age]))
+        missing = missing.set_column(4, "shop", pyarrow.array([None if value == -1 else value for value in shop]))
+        config = ONE_LABEL.replace('feature_names: "city"', 'feature_names: "city" feature_names: "shop"')
+        config = """feature_configs { id_feature { feature_name: "shop" hash_bucket_size: 50 embedding_dim: 4 } }
+            """ + config
+        na_strings = 'na_strings: "-999" na_strings: "-1" '
+        for kind in ("csv", "parquet"):
+            self.succeed(self.train(self.write(table, kind), kind, na_strings, config=config))
+            expected, _ = self.predict(self.write(missing, kind, "missing"), model=kind)
+            codes = [self.write(table, other, "codes") for other in WRITERS]
+            codes.append(self.write(table.set_column(4, "shop", pyarrow.array([float(value) for value in shop])), "parquet",
+                                    "doubles"))
+            for path in codes:
+                self.assertEqual(self.predict(path, model=kind)[0], expected, (kind, path))
+            for path in codes[:2]:
+                self.assertEqual(len(self.predict(path, "--filter", "age < 9", model=kind)[0]),
+                                 sum(0 <= value < 9 for value in age), path)
 
     def test_filters_that_mean_nothing_are_refused(self):
         for kind in ("csv", "parquet"):

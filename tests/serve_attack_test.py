@@ -20,7 +20,7 @@ KEYS = 1000
 
 
 class HpsAttack(unittest.TestCase):
-    """A model of backend hps with a table of 32 floats a row; ps.json allows millions of keys in a request."""
+    """A model of backend hps with a table of 32 floats per row; ps.json allows millions of keys in a request."""
 
     @classmethod
     def setUpClass(cls):

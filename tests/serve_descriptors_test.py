@@ -1,5 +1,6 @@
 """emblem serve with few file descriptors and many idle connections: every port answers."""
 
+import http.client
 import json
 import os
 import pathlib
@@ -8,10 +9,11 @@ import shutil
 import socket
 import struct
 import tempfile
+import time
 import unittest
 
 import http2_attack
-from harness import Server, becomes_true
+from harness import Server, becomes_true, tcp_connections
 
 
 class Descriptors(unittest.TestCase):
@@ -66,7 +68,7 @@ class Descriptors(unittest.TestCase):
         warned = becomes_true(lambda: any("--max-connections 4096 is lowered to" in line for line in server.lines))
         self.assertTrue(warned, "".join(server.lines))
         for address in (server.http, server.grpc, server.metrics, server.health):
-            self.hold_idle(address, 300)
+            self.hold_idle(address, 100)
             self.expect_answers(server)
         self.assertEqual(server.stop(), 0)
 
@@ -81,18 +83,31 @@ class Descriptors(unittest.TestCase):
             self.start(descriptors=60)
         self.assertIn("raise ulimit -n", str(raised.exception))
 
-    def test_when_descriptors_run_out_later_the_longest_idle_connection_makes_room(self):
-        server = self.start()
-        for address in (server.http, server.grpc, server.metrics):
-            self.hold_idle(address, 10)
+    def use_up_descriptors(self, server, *addresses, each):
+        """Leaves the server, with idle connections at `addresses`, not one more descriptor than are open."""
+        for address in addresses:
+            self.hold_idle(address, each)
+        self.assertTrue(becomes_true(lambda: tcp_connections(server.process.pid) >= each * len(addresses)))
         fds = pathlib.Path(f"/proc/{server.process.pid}/fd")
-        self.assertTrue(becomes_true(lambda: len(os.listdir(fds)) >= 40))
-        # Not one more than are open; the health port has its own.
         most = max(int(fd) for fd in os.listdir(fds)) + 1
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (most, most))
-        open_now = len(os.listdir(fds))
-        self.hold_idle(server.http, most - open_now)  # into gaps between the numbers
-        self.expect_answers(server)
+        self.hold_idle(server.http, most - len(os.listdir(fds)))  # into gaps between the numbers
+
+    def test_when_descriptors_run_out_later_the_longest_idle_connection_makes_room(self):
+        server = self.start()
+        self.use_up_descriptors(server, server.http, server.grpc, server.metrics, each=10)
+        self.expect_answers(server)  # the health port has descriptors of its own
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_new_connection_is_not_closed_to_make_room_for_none(self):
+        server = self.start()
+        self.use_up_descriptors(server, server.metrics, each=1)
+        client = http.client.HTTPConnection(server.metrics, timeout=60)
+        client.connect()
+        time.sleep(0.5)  # the only connection of its port, and idle
+        client.request("GET", "/metrics")
+        self.assertEqual(client.getresponse().status, 200)
+        client.close()
         self.assertEqual(server.stop(), 0)
 
 

@@ -186,9 +186,12 @@ class ServeOnGpu(EmblemTest):
 
     def test_latency(self):
         for protocol, address in (("http", self.server.http), ("grpc", self.server.grpc)):
-            done = self.succeed(run("bench", "serve", "--url", address, "--protocol", protocol, "--model", "dlrm", "--seconds",
-                                    "2", "--key-range", "1000", "--tolerance", "1e-5"))
-            print(done.stdout)
+            with self.subTest(protocol):
+                done = run("bench", "serve", "--url", address, "--protocol", protocol, "--model", "dlrm", "--seconds", "2",
+                           "--key-range", "1000", "--tolerance", "1e-5")
+                if "needs a build with gRPC's library" in done.stderr:
+                    self.skipTest(done.stderr)
+                print(self.succeed(done).stdout)
 
 
 if __name__ == "__main__":

@@ -323,6 +323,21 @@ class Serve(EmblemTest):
                               capture_output=True, check=True)
         self.assertEqual(json.loads(done.stdout)["outputs"][0]["shape"], [1, 1])
 
+    def test_infinite_numbers_in_json_are_missing_values(self):
+        def answer(number):
+            body = json.dumps({"inputs": [
+                {"name": "categorical_features", "datatype": "INT64", "shape": [1, 26], "data": [self.ids[0].tolist()]},
+                {"name": "numerical_features", "datatype": "FP32", "shape": [1, 13], "data": [[number] * 13]}]})
+            connection = http.client.HTTPConnection(self.server.http, timeout=30)
+            connection.request("POST", "/v2/models/dlrm/infer", body)
+            found = json.loads(connection.getresponse().read())
+            connection.close()
+            return found["outputs"][0]["data"]
+        missing = answer(float("nan"))
+        self.assertNotEqual(missing, answer(5.0))
+        for number in (float("inf"), float("-inf")):
+            self.assertEqual(answer(number), missing)
+
     def test_bad_requests_get_their_status(self):
         def status(method, path, body=None):
             connection = http.client.HTTPConnection(self.server.http, timeout=30)

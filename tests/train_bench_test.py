@@ -20,7 +20,7 @@ class TrainBench(TrainBenchTest):
         for result in results:
             self.assertGreater(result["settings"]["gradient_norm"], 0)
             self.assertGreater(result["metrics"]["peak_memory"]["value"], 0)
-            # Of the setting, without the buffers that measure the machine: several caches' sizes each.
+            # The peak of the setting, without the buffers that measure the machine: several caches' sizes each.
             self.assertLess(result["metrics"]["peak_memory"]["value"], 2**30)
             for stage in ("load", "transfer", "lookup", "dense forward", "loss", "dense backward", "update", "dense update"):
                 self.assertIn(stage, result["stages"])

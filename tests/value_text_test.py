@@ -180,6 +180,29 @@ class ValueText(unittest.TestCase):
         self.assertIn("input 'day' is FP32, but was date[day] in training",
                       self.infer(url, **{**one, "day": ("FP32", [20000.0])}))
 
+    def test_numbers_of_na_strings_are_missing_in_requests(self):
+        data = self.folder / "codes.csv"
+        data.write_text("label,shop,age\n" + "".join(
+            f"{int(i % 7 < 3)},{-1 if i % 6 == 0 else i % 7},{-999 if i % 5 == 0 else i % 7}\n" for i in range(ROWS)))
+        config = self.folder / "codes.config"
+        config.write_text(PIPELINE.format(
+            data=data, model=self.folder / "of-codes", type="CsvDataset", names='feature_names: "shop" feature_names: "age"',
+            features="""feature_configs { id_feature { feature_name: "shop" embedding_dim: 4 hash_bucket_size: 50 } }
+                feature_configs { raw_feature { feature_name: "age" } }""").replace(
+                    "batch_size: 64", 'batch_size: 64 na_strings: "-1" na_strings: "-999"'))
+        for command in (("train", "--config", config),
+                        ("export", "--checkpoint", self.folder / "of-codes", "--out", self.folder / "coded/clicks")):
+            process = run(*command)
+            self.assertEqual(process.returncode, 0, process.stderr)
+        server = serve_test.Server(self.folder / "coded")
+        self.addCleanup(server.stop)
+        url = f"http://{server.http}/v2/models/clicks"
+        expected = self.infer(url, shop=("BYTES", [""]), age=("BYTES", [""]))
+        self.assertNotEqual(self.infer(url, shop=("INT64", [3]), age=("FP32", [3.0])), expected)
+        for shop in (("BYTES", ["-1"]), ("INT64", [-1]), ("INT32", [-1]), ("FP64", [-1.0])):
+            for age in (("BYTES", ["-999"]), ("BYTES", ["-999.0"]), ("FP32", [-999.0]), ("INT64", [-999])):
+                self.assertEqual(self.infer(url, shop=shop, age=age), expected, (shop, age))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-venv xz-utils
+  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-dev python3-venv xz-utils
   # Compressed input; zstd for its tests.
   zlib1g-dev libzstd-dev zstd
   # Data of web servers; object stores come with Arrow (cmake/Arrow.cmake).

@@ -18,6 +18,12 @@ if ! "$venv/bin/python" -c 'import pyarrow, pandas, polars, duckdb' 2>/dev/null;
     echo "test_clients: no pyarrow, pandas, polars and duckdb; the tests of Parquet files of others will be skipped" >&2
   fi
 fi
+# What the Python package runs with.
+if ! "$venv/bin/python" -c 'import nanobind_backend, sklearn' 2>/dev/null; then
+  if ! "$venv/bin/pip" install --quiet nanobind-backend==1.0.0 scikit-learn >&2; then
+    echo "test_clients: no nanobind-backend and scikit-learn; the tests of the Python package will be skipped" >&2
+  fi
+fi
 # A server that speaks S3.
 if ! "$venv/bin/python" -c 'import moto.server, boto3' 2>/dev/null; then
   if ! "$venv/bin/pip" install --quiet 'moto[server]' >&2; then

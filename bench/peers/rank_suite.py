@@ -6,7 +6,7 @@
 
 Both learn from batches that are in device memory (of a CPU: host memory), in bf16 on a GPU and fp32 on a CPU. Emblem's come
 from a CSV file that is written first, with the same distributions of keys and of lengths as PyTorch's.
-Prints a line a model and writes OUT/rank.json: [{"model", "emblem_ms", "torch_ms", "ratio", "share_of_floor", ...}].
+Prints a line per model and writes OUT/rank.json: [{"model", "emblem_ms", "torch_ms", "ratio", "share_of_floor", ...}].
 """
 
 import argparse

@@ -52,7 +52,7 @@ def mix64(x):
 
 
 def random_bits(seed, stream, index):
-    """src/core/random.h, on arrays of indices."""
+    """src/core/math/random.h, on arrays of indices."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         state = mix64(np.array([seed], np.uint64) + golden) ^ np.uint64(stream)

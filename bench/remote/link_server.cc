@@ -1,6 +1,6 @@
 // A folder as an S3 bucket behind a link of a given latency and rate, for bench/remote/run.py:
-// read-only, path style, without signatures. One thread a connection; bodies go from the page cache
-// to the socket.
+// read-only, path style, without signatures. One thread per connection; bodies go from the page
+// cache to the socket.
 //
 //   g++ -O2 -std=c++20 -pthread bench/remote/link_server.cc -o link_server
 //   link_server FOLDER PORT LATENCY_MS MB_PER_S        serves FOLDER/BUCKET/KEY as s3://BUCKET/KEY

@@ -6,9 +6,9 @@
 
 #include "checkpoint/names.h"
 #include "checkpoint/remote_model_dir.h"
-#include "core/file.h"
-#include "core/inner_path.h"
-#include "core/log.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/system/log.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
 

@@ -4,7 +4,7 @@
 //   manifest.json      what the checkpoint is, with size and checksum of every other file
 //   pipeline.config    the configuration of the run
 //   dense.safetensors  parameters of the network and their optimizer state
-//   tables/NAME/...    one folder a table
+//   tables/NAME/...    one folder per table
 //
 // Only manifest.json is written here; the writers of other files register them. A model dir has one
 // writer at a time (checkpoint/model_dir_lock.h); any number of processes may read.
@@ -87,7 +87,7 @@ struct Checkpoint {
   std::string path;
   Manifest manifest;
 
-  // Throws Error for names that lead out of the checkpoint (core/inner_path.h).
+  // Throws Error for names that lead out of the checkpoint (core/files/inner_path.h).
   std::string file(const std::string& name) const;
 };
 

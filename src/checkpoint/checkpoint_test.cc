@@ -7,8 +7,8 @@
 
 #include "checkpoint/checkpoint_test.h"
 #include "checkpoint/names.h"
-#include "core/file.h"
-#include "core/output_file.h"
+#include "core/files/file.h"
+#include "core/files/output_file.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "core/random.h"
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
+#include "core/math/random.h"
 
 namespace emblem {
 
@@ -58,7 +58,7 @@ inline std::string write_sample(const std::string& model_dir, int64_t step, uint
 
 class ModelDirTest : public testing::Test {
  protected:
-  std::vector<std::string> names() const {  // of everything in the model dir, sorted
+  std::vector<std::string> names() const {  // names of everything in the model dir, sorted
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(dir_))
       names.push_back(entry.path().filename());

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "checkpoint/checkpoint_test.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "core/checksum.h"
+#include "core/math/checksum.h"
 #include "emblem/error.h"
 
 namespace emblem {

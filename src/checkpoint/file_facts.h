@@ -8,7 +8,7 @@ namespace emblem {
 
 struct FileFacts {
   uint64_t bytes = 0;
-  uint64_t checksum = 0;  // core/checksum.h
+  uint64_t checksum = 0;  // core/math/checksum.h
 
   bool operator==(const FileFacts&) const = default;
 };

@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/remote_model_dir.h"
-#include "core/text.h"
+#include "core/text/text.h"
 #include "data/source/uri.h"
 
 namespace emblem {

@@ -6,11 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "config/name.h"
-#include "core/checksum.h"
-#include "core/inner_path.h"
-#include "core/self_checksum.h"
-#include "core/text.h"
+#include "config/load/name.h"
+#include "core/files/inner_path.h"
+#include "core/math/checksum.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -26,13 +26,13 @@ struct ManifestTable {
   std::string name;
   std::string kind;  // "static" or "dynamic"
   int64_t dim = 0;
-  std::string dtype;  // of the rows in memory; files hold float32
+  std::string dtype;  // type of the rows in memory; files hold float32
   int64_t rows = 0;
   std::string optimizer;
   std::vector<std::string> files;  // keys of Manifest::files
 };
 
-// With it an fp16 run continues with the loss scale it had (train/loss_scaler.h).
+// With it an fp16 run continues with the loss scale it had (train/run/loss_scaler.h).
 struct LossScaleState {
   double scale = 1.0;
   int64_t good_steps = 0;  // since the scale last changed
@@ -52,11 +52,11 @@ struct EarlyStoppingState {
 struct Manifest {
   std::string emblem_version = kVersion;
   int64_t step = 0;                           // steps taken
-  int64_t epoch = 0;                          // of the next batch, from 0
+  int64_t epoch = 0;                          // epoch of the next batch, from 0
   std::string model;                          // "dlrm"
   std::vector<ManifestParameter> parameters;  // in dense.safetensors
   std::vector<ManifestTable> tables;
-  DataPosition position;  // of the next batch
+  DataPosition position;  // position of the next batch
   // On several ranks: of the next batch of each shard. Empty: one stream of data.
   std::vector<DataPosition> positions;
   std::map<std::string, PlateauState> schedules;
@@ -66,9 +66,9 @@ struct Manifest {
   bool evaluation_due = false;
   // Written for early_stopping.restore_best alone; removed when a better one is written.
   bool only_best = false;
-  std::map<std::string, double> metrics;  // of the last evaluation; NaN where undefined
+  std::map<std::string, double> metrics;  // metrics of the last evaluation; NaN where undefined
   std::map<std::string, uint64_t> seeds;
-  int64_t deltas = 0;  // the number of the last delta (train/delta_export.h) before it
+  int64_t deltas = 0;  // the number of the last delta (train/state/delta_export.h) before it
   std::map<std::string, FileFacts> files;  // all but manifest.json, by path within the checkpoint
 };
 

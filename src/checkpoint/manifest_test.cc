@@ -73,7 +73,7 @@ TEST(Manifest, SurvivesTheWayThroughText) {
   EXPECT_EQ(read.files, manifest.files);
 }
 
-// Without loss_scale, evaluation_due, only_best and the metric of early_stopping.
+// A manifest without loss_scale, evaluation_due, only_best and the metric of early_stopping.
 TEST(Manifest, ReadsWhatOlderProgramsWrote) {
   const Manifest read = parse_manifest(R"({
  "format": "emblem-checkpoint",

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/file.h"
-#include "core/log.h"
+#include "core/files/file.h"
+#include "core/system/log.h"
 #include "emblem/error.h"
 
 namespace emblem {

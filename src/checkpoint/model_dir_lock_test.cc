@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint_test.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -9,7 +9,7 @@
 
 namespace emblem {
 
-// kUnfinished is being written or deleted and worthless when its process is gone. kReplaced was
+// kUnfinished is being written or deleted, and of no use when its process is gone. kReplaced was
 // moved away for a newer one of the same step; if the process died before that one had its name, it
 // is what counts.
 enum class CheckpointState { kFinished, kUnfinished, kReplaced };
@@ -17,7 +17,7 @@ enum class CheckpointState { kFinished, kUnfinished, kReplaced };
 struct CheckpointName {
   CheckpointState state = CheckpointState::kFinished;
   int64_t step = 0;
-  int64_t process = 0;  // of hidden names
+  int64_t process = 0;  // process number in hidden names
 
   std::string text() const;
 };

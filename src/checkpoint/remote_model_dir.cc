@@ -8,8 +8,9 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/names.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/system/log.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 #include "remote/unit_copy.h"
 #include "remote/upload_thread.h"
@@ -45,12 +46,6 @@ std::vector<std::string> checkpoints_here(const WorkingCopy& copy) {
   return by_step({units.begin(), units.end()});
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // Deltas in their order, then the newest checkpoint first.
 std::vector<std::string> upload_order(std::vector<std::string> units) {
   std::stable_sort(units.begin(), units.end(),
@@ -60,11 +55,26 @@ std::vector<std::string> upload_order(std::vector<std::string> units) {
   return units;
 }
 
+// The check of a checkpoint that has just arrived.
+FetchCheck contents_of(const std::string& address) {
+  return [address](const std::string& folder) {
+    try {
+      open_checkpoint(folder);
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  cat(address, " is damaged, or was damaged on its way: ", error.what()));
+    }
+  };
+}
+
 // What was fetched stays readable as long as the storage: no call says when its readers end.
 std::string fetch_and_hold(const RemoteFolder& folder, const std::string& unit) {
   RemoteStorage& storage = folder.storage();
   log_info(cat("fetching ", folder.address(unit)));
-  UnitCopy copy = fetch_unit(folder, unit, fingerprint_of(storage, folder.units().at(unit)));
+  FetchOptions options;
+  options.check = contents_of(folder.address(unit));
+  UnitCopy copy =
+      fetch_unit(folder, unit, fingerprint_of(storage, folder.units().at(unit)), options);
   storage.cache().hold(std::move(copy.hold));
   return copy.path;
 }
@@ -126,6 +136,7 @@ struct RemoteModelDir::State {
   bool is_ahead() const;
   void upload_earlier();
   void refuse_existing() const;
+  void remove_what_is_gone();
   void fetch_newest();
   void prepare_files();
   void upload_all();
@@ -166,6 +177,13 @@ void RemoteModelDir::State::refuse_existing() const {
                  ", was not uploaded yet; continue it with --resume, or give another --model-dir");
 }
 
+// Trainings remove what has a newer checkpoint. All else was removed by hand, or the store lost it.
+void RemoteModelDir::State::remove_what_is_gone() {
+  const std::vector<std::string> there = checkpoints_of(copy.remote());
+  const int64_t newest = there.empty() ? -1 : step_of(there.back());
+  copy.remove_what_is_gone([&](const std::string& name) { return step_of(name) < newest; });
+}
+
 // The logs of the side that training continues from count.
 void RemoteModelDir::State::prepare_files() {
   if (!is_ahead())
@@ -191,12 +209,13 @@ void RemoteModelDir::State::fetch_newest() {
     if (unit.starts_with("deltas/")) wanted.insert(unit);
   std::string newest = is_here_only ? here.back() : "";
   if (!is_here_only && !left.empty()) wanted.insert(newest = left.back());
-  for (const std::string& unit : wanted) copy.fetch(unit);
+  for (const std::string& unit : wanted)
+    copy.fetch(unit, step_of(unit) < 0 ? nullptr : contents_of(copy.remote().address(unit)));
   if (!newest.empty()) {  // and the one that early stopping may restore
     const EarlyStoppingState best = read_manifest(copy.local() + "/" + newest).early_stopping;
     const std::string unit = CheckpointName{.step = best.best_step}.text();
     if (best.has_best && copy.remote().has(unit)) {
-      copy.fetch(unit);
+      copy.fetch(unit, contents_of(copy.remote().address(unit)));
       wanted.insert(unit);
     }
   }
@@ -206,7 +225,11 @@ void RemoteModelDir::State::fetch_newest() {
 void RemoteModelDir::State::upload_all() {
   for (const std::string& unit : upload_order(copy.pending_units())) copy.upload(unit);
   copy.upload_loose_files();
-  remove_old();
+  try {
+    remove_old();
+  } catch (const Error& error) {  // the next upload tries again
+    log_warn(cat("older checkpoints stay in ", copy.uri(), ": ", error.what()));
+  }
 }
 
 // What is gone here and has a successor in the store. Everything that is here is there first, or,
@@ -239,7 +262,7 @@ RemoteModelDir::RemoteModelDir(const std::string& uri, Existing existing, int64_
   remove_leftovers(local());
   state.upload_earlier();
   if (existing == Existing::kOnlyNames) state.refuse_existing();
-  state.copy.remove_what_is_gone();
+  state.remove_what_is_gone();
   state.prepare_files();
   if (existing == Existing::kFetchLatest) state.fetch_newest();
   state.thread.emplace([&state] { state.upload_all(); },

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 
 namespace emblem {

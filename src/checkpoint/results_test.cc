@@ -6,8 +6,8 @@
 #include <fstream>
 #include <limits>
 
-#include "core/file.h"
-#include "core/temp_folder_test.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {

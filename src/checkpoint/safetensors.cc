@@ -16,7 +16,7 @@
 namespace emblem {
 namespace {
 
-using Json = nlohmann::json;
+using Header = nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
@@ -39,7 +39,7 @@ std::vector<const TensorRef*> file_order(std::span<const TensorRef> tensors) {
 
 std::string header_text(const std::vector<const TensorRef*>& order,
                         const SafetensorsMetadata& metadata) {
-  Json header = Json::object();
+  Header header = Header::object();
   if (!metadata.empty()) header[kMetadataName] = metadata;
   int64_t offset = 0;
   for (const TensorRef* tensor : order) {
@@ -53,14 +53,14 @@ std::string header_text(const std::vector<const TensorRef*>& order,
     offset = end;
   }
   // A name that is not UTF-8 still gives a readable file.
-  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = header.dump(-1, ' ', false, Header::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');  // tensors start at a multiple of 8
   return text;
 }
 
 // ---- reading ----
 
-[[noreturn]] void reject(const std::string& path, const std::string& why) {
+[[noreturn]] void reject_file(const std::string& path, const std::string& why) {
   throw Error(ErrorCode::kCorruption, cat(path, " is not a valid safetensors file: ", why));
 }
 
@@ -68,51 +68,52 @@ std::string_view header_of(const MappedFile& file) {
   const std::span<const char> bytes = file.bytes();
   uint64_t length = 0;
   if (bytes.size() < sizeof length)
-    reject(file.path(), cat("it has only ", bytes.size(), " bytes"));
+    reject_file(file.path(), cat("it has only ", bytes.size(), " bytes"));
   std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > kLongestHeader) reject(file.path(), cat("its header length is ", length));
+  if (length > kLongestHeader) reject_file(file.path(), cat("its header length is ", length));
   if (length > bytes.size() - sizeof length) {
-    reject(file.path(), cat("its header needs ", length, " bytes, but only ",
-                            bytes.size() - sizeof length, " follow (truncated)"));
+    reject_file(file.path(), cat("its header needs ", length, " bytes, but only ",
+                                 bytes.size() - sizeof length, " follow (truncated)"));
   }
   return {bytes.data() + sizeof length, length};
 }
 
 // Unlike the parser on its own, does not let a name used twice pass.
-Json parse_header(std::string_view text, const std::string& path) {
-  std::vector<std::set<std::string>> names;  // of the objects that enclose the current place
-  const auto on_event = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) names.emplace_back();
-    if (event == Json::parse_event_t::object_end) names.pop_back();
-    if (event == Json::parse_event_t::key &&
+Header parse_header(std::string_view text, const std::string& path) {
+  std::vector<std::set<std::string>> names;  // names in each object that encloses the current place
+  const auto on_event = [&](int, Header::parse_event_t event, Header& value) {
+    if (event == Header::parse_event_t::object_start) names.emplace_back();
+    if (event == Header::parse_event_t::object_end) names.pop_back();
+    if (event == Header::parse_event_t::key &&
         !names.back().insert(value.get<std::string>()).second) {
-      reject(path, cat("its header names ", value.get<std::string>(), " twice"));
+      reject_file(path, cat("its header names ", value.get<std::string>(), " twice"));
     }
     return true;
   };
-  Json header;
+  Header header;
   try {
-    header = Json::parse(text, on_event);
-  } catch (const Json::exception&) {
-    reject(path, "its header is not JSON");
+    header = Header::parse(text, on_event);
+  } catch (const Header::exception&) {
+    reject_file(path, "its header is not JSON");
   }
-  if (!header.is_object()) reject(path, "its header is not a JSON object");
+  if (!header.is_object()) reject_file(path, "its header is not a JSON object");
   return header;
 }
 
-bool is_list_of_counts(const Json& value) {
+bool is_list_of_counts(const Header& value) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Header& item) {
            return item.is_number_unsigned() && item.get<uint64_t>() <= kMost;
          });
 }
 
-TensorType parse_type(const Json& value, const std::string& name, const std::string& path) {
+TensorType parse_type(const Header& value, const std::string& name, const std::string& path) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   for (const TensorType type : kTypes) {
     if (text == name_of(type)) return type;
   }
-  reject(path, cat("tensor ", name, " has type ", text, "; this program reads F32, I64 and U64"));
+  reject_file(path,
+              cat("tensor ", name, " has type ", text, "; this program reads F32, I64 and U64"));
 }
 
 // The bytes a shape needs, or nothing when they exceed 63 bits.
@@ -129,21 +130,22 @@ struct Placed {
   int64_t begin, end;
 };
 
-Placed parse_entry(const std::string& name, const Json& entry, const std::string& path) {
+Placed parse_entry(const std::string& name, const Header& entry, const std::string& path) {
   const bool complete = entry.is_object() && entry.contains("dtype") && entry.contains("shape") &&
                         entry.contains("data_offsets") && is_list_of_counts(entry["shape"]) &&
                         is_list_of_counts(entry["data_offsets"]) &&
                         entry["data_offsets"].size() == 2;
   if (!complete)
-    reject(path, cat("the entry of tensor ", name, " lacks a valid dtype, shape or data_offsets"));
+    reject_file(path,
+                cat("the entry of tensor ", name, " lacks a valid dtype, shape or data_offsets"));
   Placed placed{
       {name, parse_type(entry["dtype"], name, path), entry["shape"].get<std::vector<int64_t>>()},
       entry["data_offsets"][0].get<int64_t>(),
       entry["data_offsets"][1].get<int64_t>()};
   const auto bytes = bytes_of(placed.tensor);
   if (!bytes || placed.end < placed.begin || placed.end - placed.begin != *bytes) {
-    reject(path, cat("tensor ", name, " is at [", placed.begin, ", ", placed.end,
-                     "), which does not fit its type and shape ", entry["shape"].dump()));
+    reject_file(path, cat("tensor ", name, " is at [", placed.begin, ", ", placed.end,
+                          "), which does not fit its type and shape ", entry["shape"].dump()));
   }
   return placed;
 }
@@ -156,23 +158,23 @@ void check_placement(std::vector<Placed> placed, int64_t data_bytes, const std::
   int64_t at = 0;
   for (const Placed& one : placed) {
     if (one.begin != at) {
-      reject(path,
-             cat("tensor ", one.tensor.name, " starts at ", one.begin,
-                 ", but the one before it ends at ", at, one.begin < at ? " (overlap)" : " (gap)"));
+      reject_file(path, cat("tensor ", one.tensor.name, " starts at ", one.begin,
+                            ", but the one before it ends at ", at,
+                            one.begin < at ? " (overlap)" : " (gap)"));
     }
     at = one.end;
   }
   if (at != data_bytes) {
-    reject(path, cat("its tensors need ", at, " bytes, but it holds ", data_bytes,
-                     data_bytes < at ? " (truncated)" : " (something follows them)"));
+    reject_file(path, cat("its tensors need ", at, " bytes, but it holds ", data_bytes,
+                          data_bytes < at ? " (truncated)" : " (something follows them)"));
   }
 }
 
-SafetensorsMetadata parse_metadata(const Json& value, const std::string& path) {
+SafetensorsMetadata parse_metadata(const Header& value, const std::string& path) {
   SafetensorsMetadata metadata;
-  if (!value.is_object()) reject(path, "__metadata__ is not an object");
+  if (!value.is_object()) reject_file(path, "__metadata__ is not an object");
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) reject(path, cat("the metadata ", key, " is not a string"));
+    if (!text.is_string()) reject_file(path, cat("the metadata ", key, " is not a string"));
     metadata[key] = text.get<std::string>();
   }
   return metadata;
@@ -201,7 +203,7 @@ FileFacts write_safetensors(const std::string& path, std::span<const TensorRef> 
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   const std::string_view text = header_of(file_);
-  const Json header = parse_header(text, path);
+  const Header header = parse_header(text, path);
   const char* data = text.data() + text.size();
   const int64_t data_bytes = file_.bytes().data() + file_.bytes().size() - data;
   std::vector<Placed> placed;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/file_facts.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 
 namespace emblem {

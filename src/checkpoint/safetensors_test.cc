@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/checksum.h"
-#include "core/random.h"
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
+#include "core/math/checksum.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/names.h"
-#include "core/file.h"
-#include "core/inner_path.h"
-#include "core/output_file.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/files/output_file.h"
 #include "emblem/error.h"
 
 namespace emblem {

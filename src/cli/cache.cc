@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
-#include "core/text.h"
-#include "data/source/object_cache.h"
+#include "core/text/text.h"
+#include "data/source/objects/copy_check.h"
+#include "data/source/objects/object_cache.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -34,6 +36,14 @@ void print(const CacheContent& content) {
               age_of(content.last_used).c_str(), name_of(content).c_str());
 }
 
+// Looking at a cache does not make one.
+void require_cache(const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(cache_folder(folder), ignored))
+    throw Error(ErrorCode::kNotFound, cat("there is no cache folder ", cache_folder(folder),
+                                          "; name it with --cache-dir or EMBLEM_CACHE"));
+}
+
 void list(const std::string& folder) {
   const ObjectCache cache(cache_folder(folder), kAnySize);
   int64_t bytes = 0;
@@ -60,11 +70,13 @@ void clear(const std::string& folder) {
 int verify(const std::string& folder) {
   ObjectCache cache(cache_folder(folder), kAnySize);
   const std::vector<CacheContent> contents = cache.list();
-  const auto before = static_cast<size_t>(
-      std::count_if(contents.begin(), contents.end(), [](const auto& one) { return !one.is_copy; }));
+  const auto before =
+      static_cast<size_t>(std::count_if(contents.begin(), contents.end(), [](const auto& one) {
+        return !one.is_copy || has_copy_checksums(one.path);
+      }));
   const std::vector<CacheContent> damaged = cache.verify();
   for (const CacheContent& content : damaged)
-    std::printf("damaged and removed: %s\n",
+    std::printf("damaged and %s: %s\n", content.is_used ? "in use" : "removed",
                 printable(content.uri.empty() ? content.path : content.uri).c_str());
   std::printf("%s: %zu of %zu objects are intact\n", cache.folder().c_str(),
               before - damaged.size(), before);
@@ -81,16 +93,21 @@ void add_cache(Command& program) {
     Command command = cache.add_command(name, what);
     command.option("--cache-dir", *folder, "DIR",
                    "The folder (default: EMBLEM_CACHE, or the user's cache folder)");
-    command.run([folder, run] { return run(*folder); });
+    command.run([folder, run] {
+      require_cache(*folder);
+      return run(*folder);
+    });
   };
-  add("list", "Objects and copies of folders in the cache, with their size and last use", [](const std::string& folder) {
-    list(folder);
-    return 0;
-  });
-  add("clear", "Remove all that no process uses now and that the store has", [](const std::string& folder) {
-    clear(folder);
-    return 0;
-  });
+  add("list", "Objects and copies of folders in the cache, with their size and last use",
+      [](const std::string& folder) {
+        list(folder);
+        return 0;
+      });
+  add("clear", "Remove all that no process uses now and that the store has",
+      [](const std::string& folder) {
+        clear(folder);
+        return 0;
+      });
   add("verify", "Compare all checksums; damaged objects are removed",
       [](const std::string& folder) { return verify(folder); });
 }

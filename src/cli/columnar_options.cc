@@ -1,6 +1,6 @@
 #include "cli/columnar_options.h"
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 namespace emblem {
 

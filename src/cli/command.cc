@@ -9,14 +9,17 @@
 #include <map>
 #include <new>
 
-#include "core/caught_error.h"
-#include "core/interrupt.h"
-#include "core/log.h"
-#include "core/output_file.h"
-#include "core/text.h"
-#include "data/format/csv_types.h"
+#include "core/files/output_file.h"
+#include "core/system/caught_error.h"
+#include "core/system/interrupt.h"
+#include "core/system/log.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
+#include "data/format/text/csv_types.h"
+#include "data/source/uri.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
+#include "launch/interrupt_handler.h"
 
 namespace emblem {
 
@@ -33,7 +36,6 @@ struct Commands {
 namespace {
 
 constexpr int kFailed = 1, kBadUsage = 2;
-constexpr int kStatusOfInterrupt = 130;  // as after Ctrl-C
 
 template <class T>
 struct ElementOf {
@@ -101,8 +103,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 // its text.
 Option restrict(CLI::Option* option, std::vector<std::string> choices) {
   constexpr size_t kLongestShown = 40;
-  std::string all;
-  for (const std::string& choice : choices) all += (all.empty() ? "" : "|") + choice;
+  const std::string all = joined(choices, "|");
   const bool is_short = all.size() <= kLongestShown;
   option->type_name(is_short ? all : "NAME");
   if (!is_short) {
@@ -131,6 +132,7 @@ std::string complain(const std::string& given, const Fine& fine, const std::stri
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    if (option->get_description().empty()) return "";
     const std::string value = option->get_type_name();
     std::string head = "  " + option->get_name(is_positional);
     if (!is_positional && !value.empty()) head += " " + value;
@@ -173,7 +175,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// In one line, whatever paths and values the message shows.
+// Prints one line, whatever paths and values the message shows.
 int fail(const char* message) {
   std::fprintf(stderr, "emblem: %s\n", printable(message).c_str());
   return kFailed;
@@ -271,6 +273,10 @@ int flush_output(int status) {
 }
 
 void prepare(const Commands::Output& output) {
+  if (is_object_uri(*output.path))
+    throw Error(ErrorCode::kInvalidArgument,
+                cat("cannot write ", shown_uri(*output.path),
+                    ": it is in a remote store; give a file on this machine, and copy it there"));
   if (is_standard_output(*output.path)) reserve_standard_output();
   if (output.place == OutputPlace::kFolderExists) check_output(*output.path);
 }
@@ -327,7 +333,7 @@ Option& Option::at_least(double lowest) {
 
 Option& Option::not_empty() {
   option_->check([](const std::string& given) {
-    return given.empty() ? std::string("is empty; give a value or leave the option out") : "";
+    return given.empty() ? std::string("is empty; give a value or omit the option") : "";
   });
   return *this;
 }
@@ -460,7 +466,7 @@ void Command::run_interruptible(std::function<int()> body) {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kCancelled) throw;
       log_info(error.what());
-      // Of several ranks, another one may have got the signal.
+      // Another of several ranks may have got the signal.
       return interrupted() ? interrupted_status() : kStatusOfInterrupt;
     }
   });

@@ -16,6 +16,8 @@ class Option;
 
 namespace emblem {
 
+inline constexpr int kStatusOfInterrupt = 130;  // as after Ctrl-C
+
 // A declared option; the member functions restrict its value.
 class Option {
  public:
@@ -37,7 +39,8 @@ class Option {
 enum class OutputPlace { kFolderExists, kFolderMayBeMade };
 
 // Variables bound to options must outlive parsing. The help shows `value` ("FILE", "N") as the
-// argument of an option and the initial value of the variable as its default.
+// argument of an option and the initial value of the variable as its default. It does not show
+// options without a text, which are old names.
 class Command {
  public:
   explicit Command(CLI::App* app, std::shared_ptr<struct Commands> commands);
@@ -104,7 +107,7 @@ class Command {
       set_body(std::move(body));
     }
   }
-  // The same for a body that polls interrupted() (core/interrupt.h) and throws kCancelled.
+  // The same for a body that polls interrupted() (core/system/interrupt.h) and throws kCancelled.
   void run_interruptible(std::function<int()> body);
   // Accepts any arguments.
   void allow_any();

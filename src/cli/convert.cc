@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "cli/pipeline_options.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "data/convert.h"
 #include "emblem/error.h"
 #include "remote/dataset_upload.h"
@@ -16,7 +16,7 @@ namespace emblem {
 namespace {
 
 // Options that are parsed after the command line.
-struct Arguments {
+struct ConvertArguments {
   ConvertOptions options;
   InputHints hints;
   std::string from, max_bad_rows = "0";
@@ -33,7 +33,7 @@ std::vector<std::string> names(const std::string& list) {
   return list.empty() ? std::vector<std::string>{} : split(list, ',');
 }
 
-ConvertOptions to_options(const Arguments& arguments) {
+ConvertOptions to_options(const ConvertArguments& arguments) {
   ConvertOptions options = arguments.options;
   InputHints hints = arguments.hints;
   hints.storage = open_storage(arguments.remote);
@@ -55,7 +55,7 @@ ConvertOptions to_options(const Arguments& arguments) {
   return options;
 }
 
-void run(const Arguments& arguments) {
+void run(const ConvertArguments& arguments) {
   const ConvertOptions options = to_options(arguments);
   const Storage& storage = options.from.storage;
   ThreadPool threads(arguments.threads);
@@ -80,7 +80,7 @@ void run(const Arguments& arguments) {
 
 void add_convert(Command& program) {
   Command command = program.add_command("convert", "Convert a data set to another format");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ConvertArguments>();
   ConvertOptions& options = arguments->options;
   InputHints& hints = arguments->hints;
   command.option("--from", arguments->from, "PATH,...", "Files, folders or globs, comma-separated")

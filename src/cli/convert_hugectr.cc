@@ -3,21 +3,20 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "config/check.h"
-#include "config/features.h"
-#include "config/load.h"
-#include "config/print.h"
-#include "core/file.h"
+#include "config/feature/features.h"
+#include "config/load/load.h"
+#include "core/files/file.h"
 #include "embedding/files/table_files.h"
 #include "hugectr/convert.h"
+#include "model/check/check.h"
 #include "ps/config/sparse_folder.h"
-#include "train/learner.h"
-#include "train/run_state.h"
+#include "train/run/learner.h"
+#include "train/state/run_state.h"
 
 namespace emblem {
 namespace {
 
-struct Options {
+struct ConvertHugectrArguments {
   std::string graph, dense, output;
   std::vector<std::string> sparse;
 };
@@ -29,7 +28,7 @@ std::span<const float> floats_of(const MappedFile& file) {
 }
 
 // Sets the size of the tables in the configuration.
-void set_capacities(const Options& options, hugectr::ConvertedModel& model) {
+void set_capacities(const ConvertHugectrArguments& options, hugectr::ConvertedModel& model) {
   std::map<std::string, uint64_t> rows;
   for (const hugectr::ConvertedTable& table : model.tables) {
     EMBLEM_REQUIRE(table.embedding < options.sparse.size(), "the graph has embedding ",
@@ -58,8 +57,8 @@ void copy_values(const std::map<std::string, std::vector<float>>& values,
   }
 }
 
-// Of BatchNorm layers, in a file next to the dense one.
-std::vector<hugectr::Statistics> read_statistics(const Options& options,
+// Statistics of BatchNorm layers, in a file next to the dense one.
+std::vector<hugectr::Statistics> read_statistics(const ConvertHugectrArguments& options,
                                                  const hugectr::Graph& graph) {
   const auto count =
       std::count_if(graph.layers.begin(), graph.layers.end(),
@@ -72,7 +71,8 @@ std::vector<hugectr::Statistics> read_statistics(const Options& options,
   return statistics;
 }
 
-void load_tables(const Options& options, const hugectr::ConvertedModel& model, Learner& learner) {
+void load_tables(const ConvertHugectrArguments& options, const hugectr::ConvertedModel& model,
+                 Learner& learner) {
   for (Table* table : learner.model().tables()) {
     const auto found = std::find_if(
         model.tables.begin(), model.tables.end(),
@@ -83,7 +83,7 @@ void load_tables(const Options& options, const hugectr::ConvertedModel& model, L
   }
 }
 
-void run(const Options& options) {
+void run(const ConvertHugectrArguments& options) {
   const hugectr::Graph graph = hugectr::parse_graph(read_text_file(options.graph), options.graph);
   const MappedFile file(options.dense);
   const hugectr::DenseFile dense(graph, floats_of(file), options.dense);
@@ -112,7 +112,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_convert_hugectr(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertHugectrArguments>();
   Command command = program.add_command(
       "convert-hugectr", "Convert a model that HugeCTR trained to a checkpoint of Emblem");
   command.option("--graph", options->graph, "FILE", "The model's JSON graph").required();

@@ -5,17 +5,17 @@
 #include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
 #include "cli/ranks.h"
-#include "config/evaluation_input.h"
-#include "core/file.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "train/lookup_report.h"
-#include "train/restored.h"
+#include "config/load/evaluation_input.h"
+#include "core/files/file.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
+#include "train/run/lookup_report.h"
+#include "train/state/restored.h"
 
 namespace emblem {
 namespace {
 
-struct Options : CheckpointOptions {
+struct EvalArguments : CheckpointOptions {
   std::string input, json;
   std::vector<std::string> filters;
   RankOptions ranks;
@@ -31,7 +31,7 @@ void print(const Evaluation& evaluation) {
     std::printf("skipped %ld bad rows\n", static_cast<long>(evaluation.bad_rows));
 }
 
-void run_as_rank(const Options& options, JobRanks& ranks) {
+void run_as_rank(const EvalArguments& options, JobRanks& ranks) {
   const Storage storage = open_storage(options.remote);  // holds a copy that is fetched
   const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint, storage);
   if (options.input.empty() && options.eval_input.empty())
@@ -43,7 +43,8 @@ void run_as_rank(const Options& options, JobRanks& ranks) {
   refuse_input_or_checkpoint_as_output(
       "--json", options.json, options, restored.checkpoint(),
       options.input.empty() ? evaluation_input(restored.config()) : options.input);
-  const Evaluation evaluation = restored.evaluate(options.input, options.filters);
+  const Evaluation evaluation =
+      restored.evaluate(options.input, options.filters, watch_pass("evaluating"));
   if (!ranks.reports()) return;
   print(evaluation);
   const std::string undefined =
@@ -55,7 +56,7 @@ void run_as_rank(const Options& options, JobRanks& ranks) {
                                to_json(evaluation, restored.checkpoint(), restored.step()) + "\n");
 }
 
-void run(const Options& options) {
+void run(const EvalArguments& options) {
   std::string command = cat("eval ", options.checkpoint, " ", options.input);
   for (const std::string& filter : options.filters) command += cat(" --filter ", filter);
   ModelRanks ranks(options.ranks, options.transport.ranks, command);
@@ -65,7 +66,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_eval(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalArguments>();
   Command command = program.add_command("eval", "Evaluate a checkpoint on a data set");
   add_checkpoint_options(command, *options);
   command.option("--input", options->input, "PATH",

@@ -4,14 +4,14 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "core/text.h"
+#include "core/text/text.h"
 #include "serve/repository/export.h"
-#include "train/restored.h"
+#include "train/state/restored.h"
 
 namespace emblem {
 namespace {
 
-struct Options {
+struct ExportArguments {
   std::string checkpoint, out;
   int64_t version = 0;
   std::string precision, calibrate;
@@ -19,8 +19,8 @@ struct Options {
   RemoteArguments remote;
 };
 
-// Of the model's layers on the data of --calibrate.
-LayerRanges calibrated(const Options& options, const std::string& checkpoint) {
+// Ranges of the model's layers on the data of --calibrate.
+LayerRanges calibrated(const ExportArguments& options, const std::string& checkpoint) {
   EMBLEM_REQUIRE(!options.calibrate.empty(),
                  "--precision int8 needs --calibrate DATA: rows like those that the model will be "
                  "asked about, such as its training data");
@@ -29,10 +29,10 @@ LayerRanges calibrated(const Options& options, const std::string& checkpoint) {
   fp32.remote = options.remote;
   const Workers workers = make_workers(fp32, 0);
   RestoredModel model(workers.context, checkpoint, "", overrides_of(fp32));
-  return model.input_ranges(options.calibrate, options.calibration_rows);
+  return model.input_ranges(options.calibrate, options.calibration_rows, watch_pass("calibrating"));
 }
 
-void run(const Options& options) {
+void run(const ExportArguments& options) {
   const Storage storage = open_storage(options.remote);
   const bool is_int8 = options.precision == "int8";
   EMBLEM_REQUIRE(is_int8 || options.calibrate.empty(), "--calibrate needs --precision int8");
@@ -48,7 +48,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_export(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportArguments>();
   Command command =
       program.add_command("export", "Write a checkpoint as a model that emblem serve loads");
   command

@@ -4,8 +4,8 @@
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "core/log.h"
-#include "core/output_file.h"
+#include "core/files/output_file.h"
+#include "core/system/log.h"
 #include "emblem/error.h"
 #include "init/feature_names.h"
 #include "init/starter.h"
@@ -13,7 +13,7 @@
 namespace emblem {
 namespace {
 
-struct Options : StarterOptions {
+struct InitArguments : StarterOptions {
   std::string out = "pipeline.config";
   std::string model = "auto";
   std::string task_name = "auto";
@@ -27,7 +27,7 @@ std::string model_dir_for(const std::string& out) {
   return (path.parent_path() / (path.stem().string() + "_model")).string();
 }
 
-StarterOptions to_starter(const Options& options) {
+StarterOptions to_starter(const InitArguments& options) {
   StarterOptions starter = options;
   starter.storage = open_storage(RemoteArguments{});
   if (starter.csv.delimiter == "\\t") starter.csv.delimiter = "\t";
@@ -52,7 +52,7 @@ void print_next_steps(const std::string& out, const std::string& model_dir) {
       out.c_str(), shell_word(out).c_str(), model.c_str(), model.c_str());
 }
 
-void run(const Options& options) {
+void run(const InitArguments& options) {
   refuse_input_as_output("--out", options.out, options.input);
   const StarterOptions starting = to_starter(options);
   const Starter starter = make_starter(starting);
@@ -71,7 +71,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_init(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InitArguments>();
   Command command = program.add_command(
       "init", "Write a first pipeline for a data set: features, model and training settings");
   command

@@ -6,8 +6,8 @@
 #include "checkpoint/inspect.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "core/cpu_level.h"
-#include "core/text.h"
+#include "core/device/cpu_level.h"
+#include "core/text/text.h"
 #include "data/format/reader.h"
 #include "data/inspect.h"
 #include "kernels/cpu/tile_kernel.h"
@@ -15,7 +15,7 @@
 namespace emblem {
 namespace {
 
-struct Options {
+struct InspectArguments {
   std::string path;
   bool machine = false;
   RemoteArguments remote;
@@ -37,7 +37,7 @@ void describe_machine() {
   }
 }
 
-void run(const Options& options) {
+void run(const InspectArguments& options) {
   EMBLEM_REQUIRE(options.machine != !options.path.empty(),
                  "inspect: give a path or --machine, one of them");
   if (options.machine) return describe_machine();
@@ -52,7 +52,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_inspect(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectArguments>();
   Command command =
       program.add_command("inspect", "Describe a checkpoint, a model directory or a data set");
   command.argument("path", options->path, "Checkpoint, model directory or data set");

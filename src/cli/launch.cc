@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "launch/supervise.h"
+#include "cli/rank_options.h"
 
 namespace emblem {
 
@@ -21,9 +21,10 @@ void add_launch(Command& program, const std::vector<std::string>& arguments) {
   command.option("--ranks", options->ranks, "N", "Number of ranks (default: those of --hosts)")
       .range(1, 1024)
       .hide_default();
-  command.list("--hosts", options->hosts, "HOST[:RANKS],...",
-               "Where they run, by ssh; localhost is this machine without ssh (default: all ranks "
-               "on this machine)");
+  command.list(
+      "--hosts", options->hosts, "HOST[:RANKS],...",
+      "Hosts to run them on, by ssh; localhost is this machine without ssh (default: all ranks "
+      "on this machine)");
   command
       .option("--restarts", options->restarts, "N",
               "Start all ranks again after a failure, up to N times; train continues from its "
@@ -35,8 +36,8 @@ void add_launch(Command& program, const std::vector<std::string>& arguments) {
               "in a row, as long as N ranks are left (default: all ranks)")
       .at_least(1)
       .hide_default();
-  command.option("--meet", options->meet, "HOST:PORT",
-                 "Where rank 0 waits for the others (default: its host, and a free port)");
+  add_rendezvous_option(command, options->rendezvous,
+                        "Where rank 0 waits for the others (default: its host, and a free port)");
   command.option("--ssh", options->ssh, "COMMAND",
                  "Program and options that reach a host (default: ssh -o BatchMode=yes -o "
                  "ConnectTimeout=10)");

@@ -2,18 +2,32 @@
 
 #include <signal.h>
 
+#include <cstdlib>
+
 #include "cli/command.h"
 #include "cli/commands.h"
-#include "core/open_files.h"
-#include "data/source/object_store.h"
+#include "core/files/open_files.h"
+#include "runtime/runtime.h"
 
 namespace emblem {
+namespace {
 
-int run_command_line(int argc, char** argv) {
-  raise_open_file_limit();
-  // A file that may not grow (ulimit -f) is an error of the write, as on a full disk.
-  ::signal(SIGXFSZ, [](int) {});
-  const int status = run_program(argc, argv, [&](Command& program) {
+RuntimeOptions program_options() {
+  RuntimeOptions options;
+  options.on_stuck_rank = [](const std::string& failure) {
+    log_error(failure);
+    std::_Exit(1);
+  };
+  options.set_variable = [](const char* name, const std::string& value) {
+    ::setenv(name, value.c_str(), /*overwrite=*/1);
+  };
+  options.orc_reader = {"/proc/self/exe", kOrcReaderArgument};
+  return options;
+}
+
+int run_command(int argc, char** argv) {
+  const Runtime runtime(program_options());
+  return run_program(argc, argv, [&](Command& program) {
     add_init(program);
     add_synth(program);
     add_convert(program);
@@ -31,7 +45,17 @@ int run_command_line(int argc, char** argv) {
     add_bench(program, {argv + 1, argv + argc});
     add_report(program);
   });
-  finalize_stores();
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  if (is_orc_reader(argc, argv)) return run_orc_reader();
+  raise_open_file_limit();
+  // A file that may not grow (ulimit -f) is an error of the write, as on a full disk.
+  ::signal(SIGXFSZ, [](int) {});
+  const int status = run_command(argc, argv);
+  Runtime::finalize_stores();
   return status;
 }
 

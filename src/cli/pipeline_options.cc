@@ -1,19 +1,17 @@
 #include "cli/pipeline_options.h"
 
-#include <charconv>
-#include <cstdlib>
-
-#include "config/check.h"
-#include "config/evaluation_input.h"
-#include "config/load.h"
-#include "core/gpu.h"
-#include "core/log.h"
-#include "core/output_file.h"
-#include "core/text.h"
+#include "config/load/evaluation_input.h"
+#include "config/load/load.h"
+#include "core/files/output_file.h"
+#include "core/system/interrupt.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "data/format/local_input.h"
 #include "data/source/remote_storage.h"
 #include "kafka/address.h"
+#include "model/check/check.h"
 #include "model/model.h"
+#include "train/report/pass_bar.h"
 
 namespace emblem {
 namespace {
@@ -35,7 +33,8 @@ void refuse_pipeline_file_as_output(const char* option, const std::string& outpu
     refuse_input_as_output(option, output, std::span(&options.config, 1));
 }
 
-// Before --set, which may say something else of the data than of the checkpoint.
+// Overrides that come before --set, which may say something else of the data than of the
+// checkpoint.
 std::vector<std::string> remote_overrides(const RemoteArguments& remote) {
   std::vector<std::string> overrides;
   if (!remote.cache_dir.empty())
@@ -45,19 +44,6 @@ std::vector<std::string> remote_overrides(const RemoteArguments& remote) {
         cat("data_config.cache_bytes=", parse_size(remote.cache_size, "--cache-size")));
   if (!remote.endpoint.empty()) overrides.push_back(cat("data_config.endpoint=", remote.endpoint));
   return overrides;
-}
-
-// EMBLEM_THREADS, or all CPUs.
-int default_threads() {
-  const char* given = std::getenv("EMBLEM_THREADS");
-  if (given == nullptr) return available_cpus();
-  const std::string_view text = given;
-  int threads = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  EMBLEM_REQUIRE(
-      error == std::errc{} && end == text.data() + text.size() && threads >= 1 && threads <= 1024,
-      "EMBLEM_THREADS is \"", text, "\"; expected 1 to 1024");
-  return threads;
 }
 
 }  // namespace
@@ -78,9 +64,9 @@ void add_remote_options(Command& command, RemoteArguments& remote) {
                  "Where objects of s3://, gs:// and other stores are kept (default: EMBLEM_CACHE, "
                  "or the user's cache folder)");
   command.option("--cache-size", remote.cache_size, "BYTES",
-                 "Most that the cache folder may hold, as 200GB (default: 80 % of what is free)");
+                 "Limit of the cache folder, e.g. 200GB (default: 80 % of what is free)");
   command.option("--endpoint", remote.endpoint, "URL",
-                 "Address of an S3- or GCS-compatible store, as http://127.0.0.1:9000");
+                 "Address of an S3- or GCS-compatible store, e.g. http://127.0.0.1:9000");
 }
 
 Storage open_storage(const RemoteArguments& remote) {
@@ -245,21 +231,12 @@ void require_local_inputs(const config::PipelineConfig& config) {
 
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {
   require_precision_of_device(options.precision, options.device);
-  int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
-  if (threads == 0) threads = default_threads();
-  Workers workers;
-  workers.pool = std::make_unique<ThreadPool>(threads);
-  workers.context.threads = workers.pool.get();
-  if (options.device != "cuda") return workers;
-  workers.context.device = Device::kCuda;
-  dispatch(
-      Device::kCuda, [] {},
-      [&] {
-        cuda::require_usable_gpu();
-        workers.stream = std::make_shared<cuda::Stream>();
-        workers.context.stream = workers.stream->get();
-      });
-  return workers;
+  const int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
+  return make_workers(options.device == "cuda" ? Device::kCuda : Device::kCpu, threads);
+}
+
+PassWatch watch_pass(const std::string& title) {
+  return {CancelToken(interrupted), pass_bar(title)};
 }
 
 }  // namespace emblem

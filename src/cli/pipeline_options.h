@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "config/pipeline.pb.h"
-#include "core/context.h"
-#include "core/stream.h"
-#include "core/thread_pool.h"
-#include "core/trace.h"
+#include "config/proto/pipeline.pb.h"
+#include "core/device/workers.h"
+#include "core/system/trace.h"
 #include "data/source/storage.h"
+#include "train/predict/pass_watch.h"
 
 namespace emblem {
 
@@ -98,13 +97,10 @@ void refuse_input_or_checkpoint_as_output(const char* option, const std::string&
 // another endpoint: which one is meant for them must be said. For commands that were given no data.
 void refuse_two_endpoints(const CheckpointOptions& options, const std::string& checkpoint);
 
-// A context on the chosen device, with its threads and stream.
-struct Workers {
-  std::unique_ptr<ThreadPool> pool;
-  std::shared_ptr<cuda::Stream> stream;
-  Context context;
-};
-// Throws with the reason if --device cuda is not available.
+// A context on the chosen device, with its threads and stream. Throws with the reason if --device cuda is not available.
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads);
+
+// Shows the progress of a pass over data as a bar under `title`; a signal cancels the pass.
+PassWatch watch_pass(const std::string& title);
 
 }  // namespace emblem

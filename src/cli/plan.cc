@@ -1,23 +1,23 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/plan/backtest.h"
-#include "bench/result/text_table.h"
+#include "bench/plan/plan_bench.h"
+#include "bench/result/result_table.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "config/sharding_types.h"
-#include "core/file.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "plan/cluster.h"
-#include "plan/sample.h"
-#include "plan/search.h"
-#include "train/rank_exchange.h"
+#include "config/check/sharding_types.h"
+#include "core/files/file.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
+#include "plan/probe/probe.h"
+#include "plan/search/cluster.h"
+#include "plan/search/search.h"
+#include "train/run/rank_exchange.h"
 
 namespace emblem {
 namespace {
 
-struct Options : PipelineOptions {
+struct PlanArguments : PipelineOptions {
   std::string probe, plan, out;
   int64_t sample = 64, memory = 0;
   double alpha = 1.05;
@@ -44,14 +44,14 @@ void print_tables(const CostModel& model, const FoundPlan& found) {
     const double batch = static_cast<double>(workload.rows);
     rows.push_back(
         {table.settings.name, format_count(table.expected_keys), std::to_string(table.settings.dim),
-         format_count(batch * table.keys.lookups_a_row()), format_count(table.keys.at(batch)),
+         format_count(batch * table.keys.lookups_per_row()), format_count(table.keys.at(batch)),
          table.hottest_share > 0 ? fixed_text(100 * table.hottest_share, 0) + " %" : "",
          describe(found.plan.tables[t])});
   }
   std::printf("%s\n", align_columns(rows).c_str());
 }
 
-// By name, with the overlap where there is one.
+// Parts by name, with the overlap where there is one.
 std::vector<std::pair<std::string, double>> parts_of(const StepParts& seconds) {
   std::vector<std::pair<std::string, double>> parts;
   for (const NamedPart& part : step_parts()) parts.emplace_back(part.name, seconds.*part.seconds);
@@ -64,8 +64,8 @@ void print_prediction(const CostModel& model, const FoundPlan& found,
   const Prediction& prediction = found.prediction;
   const double seconds = prediction.seconds.total();
   const double samples =
-      static_cast<double>(model.workload().rows_a_rank() * model.ranks()) / seconds;
-  std::printf("predicted %s ms a step, %s samples/s\n", milliseconds(seconds).c_str(),
+      static_cast<double>(model.workload().rows_per_rank() * model.ranks()) / seconds;
+  std::printf("predicted %s ms per step, %s samples/s\n", milliseconds(seconds).c_str(),
               format_count(samples).c_str());
   std::vector<std::vector<std::string>> parts = {{"part"}, {"ms"}};
   for (const auto& [name, part] : parts_of(prediction.seconds)) {
@@ -113,18 +113,18 @@ std::string plan_text(const FoundPlan& found, const MachineProfile& profile,
                       const Workload& workload) {
   std::string text =
       cat("# emblem plan: ", profile.ranks(), " ranks (", profile.device, ", ", profile.transport,
-          "), ", workload.rows_a_rank(), " rows a rank, keys from ", workload.keys_from, "\n");
+          "), ", workload.rows_per_rank(), " rows per rank, keys from ", workload.keys_from, "\n");
   text += "# ms:";
   for (const auto& [name, part] : parts_of(found.prediction.seconds))
     text += cat(" ", name, " ", milliseconds(part));
   double most = 0;
   for (const RankBytes& bytes : found.prediction.bytes) most = std::max(most, bytes.total());
-  return cat(text, "\n# up to ", format_bytes(most), " a rank\n", to_text(found.plan));
+  return cat(text, "\n# up to ", format_bytes(most), " per rank\n", to_text(found.plan));
 }
 
 // Clusters that were not measured, every line with what it rests on. `dedup`: what ranks of a host
 // can do together.
-void simulate(const Options& options, const MachineProfile& profile, const Workload& workload,
+void simulate(const PlanArguments& options, const MachineProfile& profile, const Workload& workload,
               HostDedup dedup) {
   EMBLEM_REQUIRE(options.links.size() == 2,
                  "--hosts needs --link INSIDE,BETWEEN, as in "
@@ -141,14 +141,14 @@ void simulate(const Options& options, const MachineProfile& profile, const Workl
   std::printf("rows over all ranks; no overlap of exchanges and layers; nothing else disturbs\n\n");
   std::vector<std::vector<std::string>> rows = {{"devices", "hosts", "dedup", "rows to a host",
                                                  "ms", "samples/s", "efficiency", "exchanges ms",
-                                                 "bytes a rank"}};
+                                                 "bytes per rank"}};
   double first_rate = 0;
   const auto add = [&](const char* name, HostDedup together) {
     Workload work = workload;
     work.host_dedup = together;
     const ClusterStep step = predict_cluster(profile, work, shape);
     const StepParts& seconds = step.prediction.seconds;
-    const double rate = static_cast<double>(workload.rows_a_rank()) / seconds.total();
+    const double rate = static_cast<double>(workload.rows_per_rank()) / seconds.total();
     if (first_rate == 0) first_rate = rate;
     const double exchanges = seconds.keys + seconds.rows + seconds.gradients + seconds.dense_sum;
     rows.push_back({std::to_string(shape.ranks()), std::to_string(shape.hosts), name,
@@ -184,7 +184,7 @@ void print_backtest() {
       "devices: the time of a row on a device.\n");
 }
 
-int run(const Options& options) {
+int run(const PlanArguments& options) {
   if (options.backtest) {
     print_backtest();
     return 0;
@@ -213,9 +213,9 @@ int run(const Options& options) {
   const std::vector<MemoryPool> pools = pools_of(profile, options.memory);
   const FoundPlan found =
       options.plan.empty() ? search_plan(model, pools) : given_plan(model, options.plan);
-  std::printf("%d ranks (%s, %s, %d threads each), %ld rows a rank, keys from %s\n\n",
+  std::printf("%d ranks (%s, %s, %d threads each), %ld rows per rank, keys from %s\n\n",
               profile.ranks(), profile.device.c_str(), profile.transport.c_str(), profile.threads,
-              static_cast<long>(workload.rows_a_rank()), workload.keys_from.c_str());
+              static_cast<long>(workload.rows_per_rank()), workload.keys_from.c_str());
   if (workload.host_dedup != HostDedup::kNone)
     std::printf("a row comes to a host once a step (dedup_per_host)\n\n");
   print_tables(model, found);
@@ -235,10 +235,10 @@ int run(const Options& options) {
 }  // namespace
 
 void add_plan(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanArguments>();
   Command command = program.add_command(
       "plan",
-      "Choose which rank holds which rows of which table: the fastest predicted step that fits "
+      "Choose the placement of tables on ranks: the fastest predicted step that fits "
       "into "
       "memory, from the measurements of emblem probe; or predict a given plan, or larger clusters");
   add_config_options(command, *options, ConfigNeed::kOptional);
@@ -252,7 +252,7 @@ void add_plan(Command& program) {
   command.option("--alpha", options->alpha, "A", "Exponent of the power law, with --sample 0")
       .positive();
   command.size("--memory", options->memory, "Bytes that each rank may use", "what was free");
-  command.flag("--explain", options->explain, "Say why each table is where it is");
+  command.flag("--explain", options->explain, "Explain the placement of each table");
   const Option hosts =
       command.list("--hosts", options->hosts, "N,...",
                    "Predict clusters of these numbers of hosts instead, with --devices and --link");

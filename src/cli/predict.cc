@@ -7,15 +7,15 @@
 #include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
 #include "cli/ranks.h"
-#include "core/output_file.h"
+#include "core/files/output_file.h"
 #include "emblem/error.h"
-#include "train/lookup_report.h"
-#include "train/restored.h"
+#include "train/run/lookup_report.h"
+#include "train/state/restored.h"
 
 namespace emblem {
 namespace {
 
-struct Options : CheckpointOptions {
+struct PredictArguments : CheckpointOptions {
   std::string input, out;
   std::vector<std::string> keep, outputs, filters;
   RankOptions ranks;
@@ -29,18 +29,18 @@ void check_keep(const std::vector<std::string>& keep) {
   }
 }
 
-std::string joined(const std::vector<std::string>& names) {
+std::string lines_of(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += name + '\n';
   return text;
 }
 
-void run(const Options& options) {
+void run(const PredictArguments& options) {
   check_keep(options.keep);
   ModelRanks ranks(options.ranks, options.transport.ranks,
                    cat("predict ", options.checkpoint, " ", options.input, " ", options.out,
-                       " --keep ", joined(options.keep), " --outputs ", joined(options.outputs),
-                       " --filter ", joined(options.filters)));
+                       " --keep ", lines_of(options.keep), " --outputs ", lines_of(options.outputs),
+                       " --filter ", lines_of(options.filters)));
   PredictionPass pass;
   ranks.run([&] {
     const Storage storage = open_storage(options.remote);  // holds a copy that is fetched
@@ -51,7 +51,7 @@ void run(const Options& options) {
     RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options),
                            ranks.world());
     pass = restored.predict(options.input, options.out, options.keep, options.outputs,
-                            options.filters);
+                            options.filters, watch_pass("predicting"));
   });
   if (!ranks.reports()) return;
   std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows),
@@ -65,7 +65,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_predict(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictArguments>();
   Command command = program.add_command("predict", "Write a score for every row of a data set");
   add_checkpoint_options(command, *options);
   command

@@ -6,17 +6,16 @@
 #include "cli/rank_body.h"
 #include "cli/rank_options.h"
 #include "cli/ranks.h"
-#include "config/print.h"
-#include "core/file.h"
-#include "core/hash.h"
-#include "core/text.h"
-#include "plan/probe.h"
-#include "plan/sample.h"
+#include "config/load/load.h"
+#include "core/files/file.h"
+#include "core/math/hash.h"
+#include "core/text/text.h"
+#include "plan/probe/probe.h"
 
 namespace emblem {
 namespace {
 
-struct Options : PipelineOptions {
+struct ProbeArguments : PipelineOptions {
   std::string out;
   int thread_ranks = 1;
   int64_t sample = 16;
@@ -30,7 +29,7 @@ void print_profile(const MachineProfile& profile, const std::string& out) {
   std::printf("%d ranks (%s, %s, %d threads each) on %s\n", profile.ranks(), profile.device.c_str(),
               profile.transport.c_str(), profile.threads, profile.hosts.front().c_str());
   for (const CurvePoint& point : profile.exchange.even.points())
-    std::printf("  exchange     %10s a rank   %.3f ms\n", format_bytes(point.size).c_str(),
+    std::printf("  exchange     %10s per rank %.3f ms\n", format_bytes(point.size).c_str(),
                 milliseconds(point.seconds));
   for (const CurvePoint& point : profile.pass.dense.points())
     std::printf("  layers       %10.0f rows     %.3f ms\n", point.size,
@@ -53,7 +52,7 @@ void print_profile(const MachineProfile& profile, const std::string& out) {
   std::printf("written to %s; emblem plan --probe %s makes a plan\n", out.c_str(), out.c_str());
 }
 
-int run(const Options& options) {
+int run(const ProbeArguments& options) {
   silence_other_ranks(options.ranks);
   const config::PipelineConfig config = load(options);
   require_local_inputs(config);
@@ -86,13 +85,12 @@ int run(const Options& options) {
 }  // namespace
 
 void add_probe(Command& program) {
-  auto options = std::make_shared<Options>();
-  Command command = program.add_command("probe",
-                                        "Measure what emblem plan needs to know of the machines of "
-                                        "a training: exchanges, tables, the "
-                                        "model's own layers and whole steps, with all ranks at "
-                                        "work at the same time; started as the training "
-                                        "will be (mpirun, emblem launch, ...), or with --ranks");
+  auto options = std::make_shared<ProbeArguments>();
+  Command command = program.add_command(
+      "probe",
+      "Measure what emblem plan needs to know about the machines of a training: exchanges, tables, "
+      "the model's own layers and whole steps, on all ranks at the same time. Start it as the "
+      "training will be started (mpirun, emblem launch, ...), or with --ranks");
   add_config_options(command, *options);
   add_device_options(command, *options);
   command.output("--out", options->out, "File for the measurements (JSON)").required();

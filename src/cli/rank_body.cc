@@ -2,19 +2,19 @@
 
 #include <cstdlib>
 
+#include "cli/rank_options.h"
+#include "comm/nccl/open_device.h"
+#include "comm/nccl/rank_gpu.h"
 #include "comm/open.h"
-#include "comm/open_device.h"
-#include "comm/rank_gpu.h"
-#include "comm/threads.h"
-#include "core/caught_error.h"
-#include "core/gpu.h"
-#include "core/thread_pool.h"
+#include "comm/threads/threads.h"
+#include "core/device/gpu.h"
+#include "core/system/caught_error.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
+#include "runtime/runtime.h"
 
 namespace emblem {
 namespace {
-
-constexpr double kExitSeconds = 5;  // from a failure to the end of a process that hangs
 
 void run_on_device(const RankJob& job, int threads, Communicator& ranks,
                    const std::string& device_transport, const RankBody& body) {
@@ -22,11 +22,12 @@ void run_on_device(const RankJob& job, int threads, Communicator& ranks,
   if (threads > 0) device.threads = threads;
   const Workers workers = make_workers(device, job.configured_threads);
   const auto opened = open_device_communicator(workers.context, ranks, device_transport,
-                                               job.ranks.collective_seconds);
+                                               job.ranks.collective_seconds,
+                                               Runtime::current().options().set_variable);
   body(workers, ranks, opened ? *opened : ranks);
 }
 
-// Of each of `ranks` ranks that are threads here; 0: as given.
+// Threads of each of `ranks` ranks that are threads here; 0: as given.
 int shared_threads(const RankJob& job, int ranks) {
   const bool is_given = job.device.threads > 0 || job.configured_threads > 0 ||
                         std::getenv("EMBLEM_THREADS") != nullptr;
@@ -51,15 +52,15 @@ void run_ranks(const RankJob& job, const RankBody& body) {
   const RankPlace place = find_rank_place(job.ranks);
   if (place.size == 1) return run_as_threads(job, body);
   EMBLEM_REQUIRE(job.thread_ranks <= 1, "--ranks starts ranks as threads, but this process is one ",
-                 "of ", place.size, " ranks; leave it out");
+                 "of ", place.size, " ranks; omit it");
   TcpSettings settings;
   settings.join.configuration = job.configuration;
   settings.join.join_seconds = job.ranks.join_seconds;
   settings.collective_seconds = job.ranks.collective_seconds;
-  settings.watch.exit_seconds = kExitSeconds;
+  settings.watch = Runtime::current().watch_settings();
   const auto ranks = open_communicator(place, job.transport, settings);
   try {
-    choose_gpu(*ranks);
+    choose_gpu(*ranks, Runtime::current().options().set_variable);
     int local = 0;
     for (const RankHost& host : ranks->hosts())
       local += host.name == ranks->hosts()[static_cast<size_t>(ranks->rank())].name;

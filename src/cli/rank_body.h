@@ -6,7 +6,7 @@
 
 #include "cli/pipeline_options.h"
 #include "comm/communicator.h"
-#include "comm/launcher.h"
+#include "comm/tcp/launcher.h"
 
 namespace emblem {
 

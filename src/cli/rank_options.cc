@@ -2,16 +2,22 @@
 
 namespace emblem {
 
+void add_rendezvous_option(Command& command, std::string& variable, const std::string& text) {
+  const Option option = command.option("--rendezvous", variable, "HOST:PORT", text);
+  command.option("--meet", variable, "HOST:PORT", "").excludes(option);
+}
+
 void add_rank_options(Command& command, RankOptions& options) {
   command
-      .option("--rank", options.rank, "N",
-              "This process's rank, with --world and --meet (default: what mpirun, srun or RANK "
-              "and WORLD_SIZE say)")
+      .option(
+          "--rank", options.rank, "N",
+          "This process's rank, with --world and --rendezvous (default: what mpirun, srun or RANK "
+          "and WORLD_SIZE say)")
       .at_least(0)
       .hide_default();
   command.option("--world", options.world, "N", "Number of ranks").positive().hide_default();
-  command.option("--meet", options.meet, "HOST:PORT", "Where rank 0 waits for the others");
-  command.option("--join-seconds", options.join_seconds, "S", "Time for all ranks to be there")
+  add_rendezvous_option(command, options.rendezvous, "Where rank 0 waits for the others");
+  command.option("--join-seconds", options.join_seconds, "S", "Time for all ranks to join")
       .range(0.001, 1e6);
   command
       .option("--collective-seconds", options.collective_seconds, "S",

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "cli/command.h"
-#include "comm/launcher.h"
+#include "comm/tcp/launcher.h"
 
 namespace emblem {
 
-// --rank, --world, --meet, --ranks-from
+// --rendezvous, and --meet, its old name.
+void add_rendezvous_option(Command& command, std::string& variable, const std::string& text);
+
+// --rank, --world, --rendezvous, --ranks-from
 void add_rank_options(Command& command, RankOptions& options);
 
 // What connects the ranks of a command, and their GPUs.

@@ -1,26 +1,26 @@
 #include "cli/ranks.h"
 
 #include "checkpoint/checkpoint.h"
+#include "cli/rank_options.h"
 #include "comm/bytes.h"
-#include "comm/job_secret.h"
+#include "comm/nccl/open_device.h"
+#include "comm/nccl/rank_gpu.h"
 #include "comm/open.h"
-#include "comm/open_device.h"
-#include "comm/rank_gpu.h"
-#include "config/features.h"
-#include "config/print.h"
-#include "config/sharding_types.h"
-#include "core/caught_error.h"
-#include "core/file.h"
-#include "core/hash.h"
-#include "core/log.h"
-#include "plan/constrained_plan.h"
+#include "comm/tcp/job_secret.h"
+#include "config/check/sharding_types.h"
+#include "config/feature/features.h"
+#include "config/load/load.h"
+#include "core/files/file.h"
+#include "core/math/hash.h"
+#include "core/system/caught_error.h"
+#include "core/system/log.h"
+#include "plan/search/search.h"
+#include "runtime/runtime.h"
 
 namespace emblem {
 namespace {
 
-constexpr double kExitSeconds = 5;  // from a failure to the end of a process that hangs
-
-// As the configuration says, else those of the checkpoint that is continued, else one a rank.
+// As the configuration says, else those of the checkpoint that is continued, else one per rank.
 int64_t shards_of(const config::PipelineConfig& config, bool resume, int ranks) {
   if (config.train_config().logical_shards() > 0) return config.train_config().logical_shards();
   if (resume) {
@@ -59,14 +59,14 @@ void JobRanks::connect(const RankPlace& place, const std::string& transport, uin
   tcp.join.configuration = settings;
   tcp.join.join_seconds = options_.join_seconds;
   tcp.collective_seconds = options_.collective_seconds;
-  tcp.watch.exit_seconds = kExitSeconds;
+  tcp.watch = Runtime::current().watch_settings();
   ranks_ = open_communicator(place, transport, tcp);
-  choose_gpu(*ranks_);
+  choose_gpu(*ranks_, Runtime::current().options().set_variable);
   world_ = World{.ranks = ranks_.get(), .shards = ranks_->size()};
 }
 
 void JobRanks::silence_others() const {
-  if (world_->rank() == 0) return;
+  if (world_.rank() == 0) return;
   LogSettings quiet = log_settings();
   quiet.info = false;
   quiet.warning = true;
@@ -98,12 +98,12 @@ TrainingRanks::TrainingRanks(const RankOptions& options, const std::string& tran
   compared.mutable_data_config()->clear_column_types();
   connect(place, transport, hash_string(cat(to_stored_text(compared), plan, command)));
   ranks_->broadcast(Context{}, {&shards, sizeof(shards)}, 0);
-  world_->shards = shards;
-  world_->plan = plan_ ? &*plan_ : nullptr;
-  if (world_->rank() == 0)
+  world_.shards = shards;
+  world_.plan = plan_ ? &*plan_ : nullptr;
+  if (world_.rank() == 0)
     log_info(cat(ranks_->size(), ranks_->size() == 1 ? " rank (" : " ranks (", ranks_->transport(),
                  "), ", shards, " shards of a batch"));
-  if (world_->rank() == 0 && plan_path.empty())
+  if (world_.rank() == 0 && plan_path.empty())
     for (const std::string& line : unsupported_sharding(config)) log_warn(line);
   silence_others();
 }
@@ -114,23 +114,23 @@ ModelRanks::ModelRanks(const RankOptions& options, const std::string& transport,
   const RankPlace place = find_rank_place(options);
   if (place.size == 1) return;
   connect(place, transport, hash_string(command));
-  if (world_->rank() == 0) log_info(cat(ranks_->size(), " ranks (", ranks_->transport(), ")"));
+  if (world_.rank() == 0) log_info(cat(ranks_->size(), " ranks (", ranks_->transport(), ")"));
   silence_others();
 }
 
 void JobRanks::open_device(const Context& context, const std::string& transport) {
-  if (!world_ || context.device == Device::kCpu) return;
-  device_ranks_ =
-      open_device_communicator(context, *ranks_, transport, options_.collective_seconds);
+  if (!ranks_ || context.device == Device::kCpu) return;
+  device_ranks_ = open_device_communicator(context, *ranks_, transport, options_.collective_seconds,
+                                           Runtime::current().options().set_variable);
   if (!device_ranks_) return;
-  world_->exchange = device_ranks_.get();
-  if (world_->rank() == 0) log_info(cat("GPU memory of ranks: ", device_ranks_->transport()));
+  world_.exchange = device_ranks_.get();
+  if (world_.rank() == 0) log_info(cat("GPU memory of ranks: ", device_ranks_->transport()));
 }
 
 std::string JobRanks::find_common_checkpoint(const std::string& path, const Storage& storage) {
   std::string checkpoint;
   if (reports()) checkpoint = find_checkpoint(path, storage);
-  if (ranks_) broadcast_bytes(*ranks_, checkpoint);
+  broadcast_bytes(*world_.ranks, checkpoint);
   return checkpoint;
 }
 
@@ -143,9 +143,8 @@ void JobRanks::run(const std::function<void()>& body) {
     throw;
   } catch (...) {
     const Error error = caught_error();
-    if (!ranks_) throw;
-    ranks_->check();  // the failure of another rank may be the reason of this error
-    ranks_->fail(error.what());
+    world_.ranks->check();  // the failure of another rank may be the reason of this error
+    world_.ranks->fail(error.what());
     throw;
   }
 }

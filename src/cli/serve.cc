@@ -7,18 +7,20 @@
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "core/device.h"
-#include "core/gpu.h"
-#include "core/interrupt.h"
-#include "core/text.h"
+#include "core/device/device.h"
+#include "core/device/gpu.h"
+#include "core/system/interrupt.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
 #include "data/source/uri.h"
+#include "launch/interrupt_handler.h"
 #include "serve/repository/remote_repository.h"
 #include "serve/serving.h"
 
 namespace emblem {
 namespace {
 
-struct Options {
+struct ServeArguments {
   ServingOptions serving;
   std::string address, control = "none", tls_certificate, tls_key, tls_client_ca;
   std::string token, control_token, trace_file;
@@ -47,7 +49,7 @@ std::string token_from(const std::string& value, const char* variable) {
   return set;
 }
 
-AccessOptions access_options(const Options& options) {
+AccessOptions access_options(const ServeArguments& options) {
   AccessOptions access;
   access.inference_token = token_from(options.token, "EMBLEM_TOKEN");
   access.control_token = token_from(options.control_token, "EMBLEM_CONTROL_TOKEN");
@@ -59,13 +61,13 @@ AccessOptions access_options(const Options& options) {
 }
 
 // A server that anyone may ask for inference is on loopback unless its user says otherwise.
-std::string address_of(const Options& options, const AccessOptions& access) {
+std::string address_of(const ServeArguments& options, const AccessOptions& access) {
   if (!options.address.empty()) return options.address;
   return access.inference_token.empty() ? "127.0.0.1" : "0.0.0.0";
 }
 
 // A table server or a front end of such.
-void add_split_tables(const Options& options, ServingOptions& serving) {
+void add_split_tables(const ServeArguments& options, ServingOptions& serving) {
   const bool is_table_server = !options.table_parts.empty();
   if (!is_table_server && options.table_servers.empty()) return;
   const char* const option = is_table_server ? "--table-parts" : "--table-servers";
@@ -104,7 +106,7 @@ void add_split_tables(const Options& options, ServingOptions& serving) {
   if (!tls.ca.empty()) serving.table_servers->tls = tls;
 }
 
-ServingOptions serving_options(const Options& options) {
+ServingOptions serving_options(const ServeArguments& options) {
   ServingOptions serving = options.serving;
   using Control = ModelServerOptions::Control;
   serving.models.control = options.control == "poll"       ? Control::kPoll
@@ -122,6 +124,9 @@ ServingOptions serving_options(const Options& options) {
     const size_t sign = text.find('=');
     EMBLEM_REQUIRE(sign != std::string::npos && sign > 0, "--deltas '", text,
                    "' is not of the form MODEL=FOLDER");
+    EMBLEM_REQUIRE(!is_object_uri(text.substr(sign + 1)), "--deltas '", text,
+                   "' names a remote store; deltas are read from a folder of this machine: train "
+                   "with a --model-dir that servers can read, or copy the deltas there");
     serving.models.deltas[text.substr(0, sign)] = text.substr(sign + 1);
   }
   serving.access = access_options(options);
@@ -175,14 +180,12 @@ void print_split_tables(const ServingOptions& serving) {
     std::printf("tables  parts %s of %d, for front ends\n",
                 to_string(serving.table_parts->parts).c_str(), kParts);
   if (!serving.table_servers) return;
-  std::string names;
-  for (const TableServerAddress& server : serving.table_servers->servers)
-    names += cat(names.empty() ? "" : ", ", server.text());
+  const std::string names = joined(serving.table_servers->servers, ", ", &TableServerAddress::text);
   std::printf("tables  on table servers: %s\n", names.c_str());
 }
 
 // What is open and what is closed, with the option that opens it.
-void print_access(const Options& options, const ServingOptions& serving) {
+void print_access(const ServeArguments& options, const ServingOptions& serving) {
   const auto line = [](const std::string& text) { std::printf("access  %s\n", text.c_str()); };
   const AccessOptions& access = serving.access;
   if (options.address.empty() && access.inference_token.empty())
@@ -206,15 +209,13 @@ void print_access(const Options& options, const ServingOptions& serving) {
     line(access.allow_remote_shared_memory
              ? "shared memory: on, also for clients on other machines"
              : "shared memory: on for clients on this machine (--allow-remote-shared-memory)");
-  for (const RestrictedApis& one : access.restricted) {
-    std::string names;
-    for (const Api api : one.apis) names += cat(names.empty() ? "" : ", ", name_of(api));
-    line(cat("restricted: ", names, " need the header ", one.key));
-  }
+  for (const RestrictedApis& one : access.restricted)
+    line(cat("restricted: ", joined(one.apis, ", ", [](Api api) { return name_of(api); }),
+             " need the header ", one.key));
 }
 
 // Where --models is in a remote store: the server works on a copy.
-std::unique_ptr<RemoteRepository> open_remote_repository(const Options& options,
+std::unique_ptr<RemoteRepository> open_remote_repository(const ServeArguments& options,
                                                          ModelServerOptions* models) {
   if (!is_object_uri(models->repository)) return nullptr;
   auto remote =
@@ -224,7 +225,7 @@ std::unique_ptr<RemoteRepository> open_remote_repository(const Options& options,
   return remote;
 }
 
-void run(const Options& options) {
+void run(const ServeArguments& options) {
   const InterruptHandler handler;
   // Large blocks go back to the system when they are freed, so that the memory of the process
   // follows --max-memory.
@@ -256,13 +257,14 @@ void run(const Options& options) {
   std::fflush(stdout);
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   std::printf("finishing requests in progress\n");
+  if (remote != nullptr) remote->stop_trying_again();
   serving.drain(std::chrono::milliseconds(static_cast<int64_t>(options.exit_timeout * 1000)));
 }
 
 }  // namespace
 
 void add_serve(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeArguments>();
   Command command = program.add_command(
       "serve", "Serve models: KServe v2 with Triton's extensions, over HTTP and gRPC");
   command

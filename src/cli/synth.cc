@@ -6,21 +6,21 @@
 #include <iostream>
 #include <memory>
 
-#include "config/check.h"
-#include "config/load.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "config/load/load.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "data/synth/pipeline_synth.h"
 #include "data/synth/presets.h"
 #include "data/synth/synth.h"
 #include "emblem/error.h"
+#include "model/check/check.h"
 #include "remote/dataset_upload.h"
 
 namespace emblem {
 namespace {
 
 // Options that are parsed after the command line.
-struct Arguments {
+struct SynthArguments {
   SynthOptions options;
   std::string pipeline;  // the file of --for
   std::vector<std::string> set;
@@ -34,7 +34,7 @@ struct Arguments {
   RemoteArguments remote;
 };
 
-SynthOptions to_options(const Arguments& arguments) {
+SynthOptions to_synth_options(const SynthArguments& arguments) {
   SynthOptions options = arguments.options;
   options.rows = parse_size(arguments.rows, "--rows");
   if (!arguments.test_rows.empty())
@@ -53,8 +53,8 @@ SynthOptions to_options(const Arguments& arguments) {
   return options;
 }
 
-PipelineSynthOptions to_pipeline_options(const Arguments& arguments) {
-  const SynthOptions options = to_options(arguments);
+PipelineSynthOptions to_pipeline_options(const SynthArguments& arguments) {
+  const SynthOptions options = to_synth_options(arguments);
   PipelineSynthOptions result;
   result.name = arguments.pipeline.empty() ? options.preset : arguments.pipeline;
   result.out = options.out;
@@ -70,7 +70,7 @@ PipelineSynthOptions to_pipeline_options(const Arguments& arguments) {
 }
 
 // Data for any pipeline.
-void run_for_pipeline(const Arguments& arguments, const Context& context) {
+void run_for_pipeline(const SynthArguments& arguments, const Context& context) {
   const PipelineSynthOptions options = to_pipeline_options(arguments);
   config::PipelineConfig config;
   if (arguments.pipeline.empty()) {
@@ -103,14 +103,14 @@ void run_for_pipeline(const Arguments& arguments, const Context& context) {
   std::cout << "\n";
 }
 
-void run(const Arguments& arguments) {
+void run(const SynthArguments& arguments) {
   if (!arguments.pipeline.empty() || arguments.options.preset != "criteo") {
     ThreadPool threads(arguments.threads);
     Context context;
     context.threads = &threads;
     return run_for_pipeline(arguments, context);
   }
-  const SynthOptions options = to_options(arguments);
+  const SynthOptions options = to_synth_options(arguments);
   ThreadPool threads(arguments.threads);
   Context context;
   context.threads = &threads;
@@ -134,7 +134,7 @@ void add_synth(Command& program) {
       "synth",
       "Write a synthetic data set whose labels follow a known model, so that the best possible "
       "AUC is known");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<SynthArguments>();
   SynthOptions& options = arguments->options;
   command.option("--preset", options.preset, "NAME",
                  "Shape of the data: criteo, taobao, ccp or census");

@@ -9,12 +9,14 @@
 #include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
 #include "cli/ranks.h"
-#include "core/interrupt.h"
-#include "core/output_file.h"
-#include "core/text.h"
+#include "core/files/output_file.h"
+#include "core/system/interrupt.h"
+#include "core/text/text.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
-#include "train/trainer.h"
+#include "launch/interrupt_handler.h"
+#include "train/report/run_report.h"
+#include "train/report/run_setup.h"
 
 namespace emblem {
 namespace {
@@ -22,9 +24,7 @@ namespace {
 constexpr const char* kInterruptNotice =
     "emblem: interrupted: saving a checkpoint; interrupt again to stop at once";
 
-constexpr int kStatusOfInterrupt = 130;  // as after Ctrl-C
-
-struct Options : PipelineOptions {
+struct TrainArguments : PipelineOptions {
   bool resume = false, init_partial = false;
   std::string init_from;
   int64_t max_steps = 0;
@@ -97,7 +97,7 @@ void print(const TrainSummary& summary, const ShardPlan* plan) {
 
 // Where model_dir is in a remote store: training writes into a copy, which is uploaded beside it
 // after each checkpoint.
-std::unique_ptr<RemoteModelDir> open_remote_model_dir(const Options& options,
+std::unique_ptr<RemoteModelDir> open_remote_model_dir(const TrainArguments& options,
                                                       config::PipelineConfig* config,
                                                       TrainOptions* train_options) {
   if (!is_object_uri(config->model_dir())) return nullptr;
@@ -107,7 +107,7 @@ std::unique_ptr<RemoteModelDir> open_remote_model_dir(const Options& options,
                      : RemoteModelDir::Existing::kOnlyNames,
       config->train_config().keep_checkpoint_max(), train_options->storage);
   config->set_model_dir(remote->local());
-  train_options->after_saving = [to = remote.get()] { to->publish(); };
+  train_options->callbacks.checkpoint = [to = remote.get()](const std::string&) { to->publish(); };
   return remote;
 }
 
@@ -118,10 +118,11 @@ struct Prepared {
 };
 
 // What a rank does before it meets the others.
-Prepared prepare(const Options& options) {
+Prepared prepare(const TrainArguments& options) {
   Prepared made{.config = load_unchecked(options)};
   TrainOptions& training = made.options;
   training.max_steps = options.max_steps;
+  training.cancel = CancelToken(interrupted);
   if (options.resume) training.model_dir = ModelDir::kResume;
   training.init_from = options.init_from;
   if (options.init_partial) training.warm_start = WarmStart::kPartial;
@@ -142,7 +143,7 @@ Prepared prepare(const Options& options) {
   return made;
 }
 
-Prepared prepare_as_rank(const Options& options) {
+Prepared prepare_as_rank(const TrainArguments& options) {
   silence_other_ranks(options.ranks);
   try {
     return prepare(options);
@@ -152,7 +153,7 @@ Prepared prepare_as_rank(const Options& options) {
   }
 }
 
-int run(const Options& options) {
+int run(const TrainArguments& options) {
   auto [train_options, config, remote] = prepare_as_rank(options);
   TrainingRanks ranks(options.ranks, options.transport.ranks, config, options.resume,
                       cat("train --max-steps ", options.max_steps, " --stop-at ", options.stop_at));
@@ -161,11 +162,11 @@ int run(const Options& options) {
   TrainSummary summary;
   try {
     ranks.run([&] {
-      train_options.world = ranks.world();
       trace = make_trace(options.profile, options);
       train_options.trace = trace.get();
       const Workers workers = make_workers(options, config.train_config().num_threads());
       ranks.open_device(workers.context, options.transport.device);
+      train_options.world = ranks.world();
       summary = train(workers.context, config, train_options);
     });
   } catch (const Error&) {
@@ -178,7 +179,7 @@ int run(const Options& options) {
     summary.checkpoint = remote->address_of(summary.checkpoint);
   }
   if (trace) trace->finish();
-  print(summary, ranks.world() == nullptr ? nullptr : ranks.world()->plan);
+  print(summary, ranks.world().plan);
   if (!options.json.empty())
     write_bench_results(options.json, {result_of_run(summary, options.config)});
   return status_of(summary);
@@ -187,7 +188,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_train(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainArguments>();
   Command command = program.add_command("train", "Train a model, with evaluations and checkpoints");
   add_config_options(command, *options);
   command.option("--model-dir", options->model_dir, "DIR",

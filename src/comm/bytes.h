@@ -10,7 +10,7 @@
 
 namespace emblem {
 
-// On rank 0 what every rank has, by rank; nothing on the others.
+// Returns on rank 0 what every rank has, by rank; nothing on the others.
 std::vector<std::string> gather_bytes(Communicator& ranks, std::string_view mine);
 
 // `bytes` of rank `from` becomes that of all ranks.

@@ -8,7 +8,8 @@ namespace {
 class RankBytesTest : public testing::TestWithParam<TestRanks> {};
 INSTANTIATE_TEST_SUITE_P(Transports, RankBytesTest, testing::ValuesIn(all_test_ranks()), test_name);
 
-// Of another size on every rank and in every round; some are empty, some larger than a packet.
+// A text of another size on every rank and in every round; some are empty, some larger than a
+// packet.
 std::string text_of_rank(int rank, int round) {
   const int size = (rank * 7 + round) % 3 == 0 ? 0 : rank * 50'000 + round * 1'000 + 1;
   return std::string(static_cast<size_t>(size), static_cast<char>('a' + rank + round));

@@ -83,9 +83,9 @@ void Communicator::broadcast(const Context& context, Piece piece, int from) {
   do_exchange(context, send, receive);
 }
 
-void Communicator::lend(const Context&, std::span<const Piece>, const UseLent&) {
+void Communicator::use_peer_memory(const Context&, std::span<const Piece>, const UsePeerMemory&) {
   throw Error(ErrorCode::kUnsupported,
-              cat("ranks connected by ", transport(), " cannot lend each other memory"));
+              cat("ranks connected by ", transport(), " cannot use each other's memory"));
 }
 
 void Communicator::barrier() {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -22,16 +22,16 @@ struct Piece {
 
 // Where a rank runs.
 struct RankHost {
-  std::string name;    // of its host
+  std::string name;    // name of its host
   int local_rank = 0;  // its number among the ranks of that host
 
   bool operator==(const RankHost&) const = default;
 };
 
-// Of ranks whose hosts have these names.
+// Ranks whose hosts have these names.
 std::vector<RankHost> rank_hosts(std::span<const std::string> names);
 
-// The rank that ended the job: it failed, was killed, left early, or gave no sign of life. Every
+// The rank that ended the job: it failed, was killed, left early, or sent no heartbeat. Every
 // rank throws the same one. The message begins with "rank 3 (host b): ".
 class RankError : public Error {
  public:
@@ -83,16 +83,17 @@ class Communicator {
   // Returns when all ranks have called it.
   void barrier();
 
-  // Whether kernels of every rank can reach the memory of all others: of threads that share a GPU.
+  // Whether kernels of every rank can reach the memory of all others: threads that share a GPU.
   // Collective, and equal on all ranks.
-  virtual bool can_lend(const Context&) { return false; }
+  virtual bool can_use_peer_memory(const Context&) { return false; }
 
-  // Where they can, instead of an exchange: lent[r] is memory of this rank for rank r. `use` gets
-  // what all ranks lend to this one, by rank, and enqueues on the context's stream what reads or
-  // writes it. That waits for what the lenders enqueued before, and what they enqueue afterwards
-  // waits for it.
-  using UseLent = std::function<void(std::span<const Piece> borrowed)>;
-  virtual void lend(const Context& context, std::span<const Piece> lent, const UseLent& use);
+  // Where they can, instead of an exchange: own[r] is memory of this rank that rank r may use.
+  // `use` gets the memory of all ranks that this one may use, by rank, and enqueues on the
+  // context's stream what reads or writes it. That waits for what the owners enqueued before, and
+  // what they enqueue afterwards waits for it.
+  using UsePeerMemory = std::function<void(std::span<const Piece> peers)>;
+  virtual void use_peer_memory(const Context& context, std::span<const Piece> own,
+                               const UsePeerMemory& use);
 
   // Tells all other ranks that this one ends, and why, in one line without a rank's name. Their
   // collectives throw. For the handler of an error that ends this rank. Does not throw.

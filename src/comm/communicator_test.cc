@@ -6,7 +6,7 @@
 
 #include "comm/ranks_test.h"
 #include "comm/sum_all.h"
-#include "core/random.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {
@@ -68,7 +68,7 @@ void exchange_and_check(const Context& context, Communicator& ranks, int round,
 
 class CommunicatorTest : public testing::TestWithParam<TestRanks> {
  protected:
-  // With a context of the device on which the ranks exchange memory.
+  // Runs `body` with a context of the device on which the ranks exchange memory.
   static void run(const std::function<void(const Context&, Communicator&)>& body) {
     GetParam().run([&](Communicator& ranks) {
       const RankContext context(ranks, GetParam().device);
@@ -194,14 +194,14 @@ TEST_P(CommunicatorTest, ExchangesInTheOrderOfTheStream) {
   });
 }
 
-// The same with memory that is lent: every rank takes what is in it and leaves an answer there.
-TEST_P(CommunicatorTest, LendsMemoryInTheOrderOfTheStream) {
+// The same with peer memory: every rank takes what is in it and leaves an answer there.
+TEST_P(CommunicatorTest, UsesPeerMemoryInTheOrderOfTheStream) {
   static constexpr size_t kBytes = 20000;
   constexpr int kRounds = 24;
   run([](const Context& context, Communicator& ranks) {
-    if (!ranks.can_lend(context)) {
+    if (!ranks.can_use_peer_memory(context)) {
       const std::vector<Piece> none(static_cast<size_t>(ranks.size()));
-      EXPECT_THROW(ranks.lend(context, none, [](auto) {}), Error);
+      EXPECT_THROW(ranks.use_peer_memory(context, none, [](auto) {}), Error);
       return;
     }
     const auto count = static_cast<size_t>(ranks.size());
@@ -224,9 +224,9 @@ TEST_P(CommunicatorTest, LendsMemoryInTheOrderOfTheStream) {
     DeviceBytes memory(context.device, static_cast<int64_t>(all));
     DeviceBytes taken(context.device, source.size()), answered(context.device, source.size());
     DeviceBytes work(context.device, int64_t{512} << 20);
-    std::vector<Piece> lent;
+    std::vector<Piece> own;
     for (size_t peer = 0; peer < count; ++peer)
-      lent.push_back({memory.data() + peer * kBytes, kBytes});
+      own.push_back({memory.data() + peer * kBytes, kBytes});
     for (int round = 0; round < kRounds; ++round) {
       const size_t first = static_cast<size_t>(round) * all;
       const auto be_late = [&](int after) {
@@ -235,13 +235,13 @@ TEST_P(CommunicatorTest, LendsMemoryInTheOrderOfTheStream) {
       };
       be_late(0);
       detail::copy(context, memory.data(), source.data() + first, all);
-      ranks.lend(context, lent, [&](std::span<const Piece> borrowed) {
+      ranks.use_peer_memory(context, own, [&](std::span<const Piece> peers) {
         be_late(1);
         for (size_t peer = 0; peer < count; ++peer) {
           const size_t at = first + peer * kBytes;
-          EXPECT_EQ(borrowed[peer].bytes, kBytes);
-          detail::copy(context, taken.data() + at, borrowed[peer].data, kBytes);
-          detail::copy(context, borrowed[peer].data, own_answers.data() + at, kBytes);
+          EXPECT_EQ(peers[peer].bytes, kBytes);
+          detail::copy(context, taken.data() + at, peers[peer].data, kBytes);
+          detail::copy(context, peers[peer].data, own_answers.data() + at, kBytes);
         }
       });
       detail::copy(context, answered.data() + first, memory.data(), all);
@@ -389,7 +389,8 @@ TEST_P(CommunicatorTest, RefusesMemoryOfAGpuWhereItIsNotReached) {
   });
 }
 
-std::string error_of_thread_ranks(int size, const RankBody& body, double seconds = kTestSeconds) {
+std::string error_of_thread_ranks(int size, const TestRankBody& body,
+                                  double seconds = kTestSeconds) {
   try {
     run_thread_ranks(size, body, seconds);
   } catch (const Error& error) {
@@ -429,15 +430,15 @@ TEST(ThreadRanks, NameARankThatDoesNotArrive) {
   EXPECT_THAT(error, HasSubstr("timed out after 0.05 s"));
 }
 
-TEST(ThreadRanks, GoOnWhereTheUseOfLentMemoryFails) {
+TEST(ThreadRanks, ContinueWhereTheUseOfPeerMemoryFails) {
   if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
   const std::string error = error_of_thread_ranks(3, [&](Communicator& ranks) {
     Context context{.device = Device::kCuda};
     const auto stream = use_own_stream(context);
     DeviceBytes memory(Device::kCuda, 3);
-    std::vector<Piece> lent;
-    for (int64_t peer = 0; peer < 3; ++peer) lent.push_back({memory.data() + peer, 1});
-    ranks.lend(context, lent, [&](auto) {
+    std::vector<Piece> own;
+    for (int64_t peer = 0; peer < 3; ++peer) own.push_back({memory.data() + peer, 1});
+    ranks.use_peer_memory(context, own, [&](auto) {
       if (ranks.rank() == 1) throw Error(ErrorCode::kCorruption, "bad table");
     });
     ranks.barrier();

@@ -17,13 +17,16 @@ class CountedRanks : public Communicator {
   const char* transport() const override { return inner_.transport(); }
   void fail(const std::string& reason) noexcept override { inner_.fail(reason); }
   void check() const override { inner_.check(); }
-  bool can_lend(const Context& context) override { return inner_.can_lend(context); }
+  bool can_use_peer_memory(const Context& context) override {
+    return inner_.can_use_peer_memory(context);
+  }
   // Nothing is sent.
-  void lend(const Context& context, std::span<const Piece> lent, const UseLent& use) override {
-    inner_.lend(context, lent, use);
+  void use_peer_memory(const Context& context, std::span<const Piece> own,
+                       const UsePeerMemory& use) override {
+    inner_.use_peer_memory(context, own, use);
   }
 
-  // Since the last call: to other ranks of its host, and to ranks of other hosts.
+  // Bytes since the last call: to other ranks of its host, and to ranks of other hosts.
   struct Bytes {
     int64_t inside = 0, between = 0;
   };

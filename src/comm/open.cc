@@ -1,8 +1,8 @@
 #include "comm/open.h"
 
-#include "comm/job_secret.h"
-#include "comm/mpi.h"
-#include "comm/threads.h"
+#include "comm/mpi/mpi.h"
+#include "comm/tcp/job_secret.h"
+#include "comm/threads/threads.h"
 
 namespace emblem {
 

@@ -30,7 +30,7 @@ class RankGroup : public Communicator {
   std::vector<int> members_;
   std::vector<RankHost> hosts_;
   int rank_ = 0;
-  std::vector<Piece> send_, receive_;  // of all ranks
+  std::vector<Piece> send_, receive_;  // pieces of all ranks
 };
 
 }  // namespace emblem

@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
+#include "comm/nccl/open_device.h"
 #include "comm/open.h"
-#include "comm/open_device.h"
-#include "comm/tcp.h"
-#include "comm/threads.h"
-#include "core/caught_error.h"
-#include "core/device_test.h"
-#include "core/gpu.h"
+#include "comm/tcp/tcp.h"
+#include "comm/threads/threads.h"
+#include "core/device/device_test.h"
+#include "core/device/gpu.h"
+#include "core/system/caught_error.h"
 
 namespace emblem {
 
@@ -36,12 +36,12 @@ inline TcpSettings tcp_test_settings(int rank, int size, uint16_t port = 0) {
 }
 
 using ChangeSettings = std::function<void(TcpSettings&)>;
-using RankBody = std::function<void(Communicator&)>;
+using TestRankBody = std::function<void(Communicator&)>;
 
 // Runs `body` on `size` ranks that are threads here but know each other by TCP alone. Returns what
 // each threw, "" where it returned; fail() is called with that as a program would.
 inline std::vector<std::string> errors_of_tcp_ranks(
-    int size, const RankBody& body, const ChangeSettings& change = [](TcpSettings&) {}) {
+    int size, const TestRankBody& body, const ChangeSettings& change = [](TcpSettings&) {}) {
   std::promise<uint16_t> listening;
   std::shared_future<uint16_t> port = listening.get_future().share();
   std::vector<std::string> errors(static_cast<size_t>(size));
@@ -79,7 +79,7 @@ inline Communicator& launched_test_ranks() {
   return *ranks;
 }
 
-// Of a rank: a stream of its own on a GPU, which ranks share where there are fewer.
+// The context of a rank: a stream of its own on a GPU, which ranks share where there are fewer.
 class RankContext {
  public:
   RankContext(const Communicator& ranks, Device device) {
@@ -102,7 +102,7 @@ struct TestRanks {
   Device device = Device::kCpu;
 
   // Runs `body` on every rank; a rank that throws fails the test.
-  void run(const RankBody& body) const {
+  void run(const TestRankBody& body) const {
     if (!device_is_usable(device)) GTEST_SKIP() << "no CUDA device here";
     if (size == 0 && find_rank_place({}).launcher == Launcher::kNone)
       GTEST_SKIP() << "needs a launcher: mpirun, or RANK and WORLD_SIZE";
@@ -114,7 +114,7 @@ struct TestRanks {
       ASSERT_NO_THROW(run_thread_ranks(
           size, [&](Communicator& control) { run_on_device(control, body); }, kTestSeconds));
     } else if (transport == "staged") {
-      const RankBody staged = [&](Communicator& control) { run_on_device(control, body); };
+      const TestRankBody staged = [&](Communicator& control) { run_on_device(control, body); };
       for (const std::string& error : errors_of_tcp_ranks(size, staged)) EXPECT_EQ(error, "");
     } else if (transport == "threads") {
       ASSERT_NO_THROW(run_thread_ranks(size, body, kTestSeconds));
@@ -124,9 +124,12 @@ struct TestRanks {
   }
 
  private:
-  void run_on_device(Communicator& control, const RankBody& body) const {
+  void run_on_device(Communicator& control, const TestRankBody& body) const {
     const RankContext context(control, device);
-    const auto ranks = open_device_communicator(context, control, transport, kTestSeconds);
+    const SetVariable set = [](const char* name, const std::string& value) {
+      ::setenv(name, value.c_str(), /*overwrite=*/1);
+    };
+    const auto ranks = open_device_communicator(context, control, transport, kTestSeconds, set);
     body(*ranks);
   }
 };

@@ -5,21 +5,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
-#include "comm/socket.h"
-#include "core/caught_error.h"
-#include "core/log.h"
-#include "core/start_thread.h"
+#include "comm/tcp/socket.h"
+#include "core/system/caught_error.h"
+#include "core/threads/start_thread.h"
 
 namespace emblem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLastWordsTime = std::chrono::seconds(1);  // of a rank whose connection ended
-constexpr auto kSendTime = std::chrono::seconds(1);
+// Time for the failure report of a rank whose connection ended.
+constexpr auto kFailureReportTime = std::chrono::seconds(1);
+constexpr auto kNoticeTime = std::chrono::seconds(1);
 constexpr auto kArbiterTime = std::chrono::seconds(2);  // for rank 0's answer to a report
 
 Clock::duration duration_of(double seconds) {
@@ -121,7 +120,7 @@ void Watch::throw_failure(int rank, const std::string& reason) {
 void Watch::throw_lost(int rank, const std::string& reason) {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kLastWordsTime, [&] { return failure_.has_value(); });
+    changed_.wait_for(lock, kFailureReportTime, [&] { return failure_.has_value(); });
   }
   throw_failure(rank, reason);
 }
@@ -140,7 +139,7 @@ void Watch::leave() {
 void Watch::run() {
   while (true) {
     wait_for_events();
-    // After a pause of this process itself (SIGSTOP, a suspended machine) no rank is to blame.
+    // After a pause of this process itself (SIGSTOP, a suspended machine) no rank has failed.
     const auto now = Clock::now();
     const bool was_paused = now - last_round_ > duration_of(settings_.silence_seconds / 2);
     last_round_ = now;
@@ -152,7 +151,7 @@ void Watch::run() {
     adopt_report();
     send_heartbeats();
     announce();
-    exit_if_stuck();
+    report_if_stuck();
     if (has_left()) return;
   }
 }
@@ -214,7 +213,7 @@ void Watch::judge_silence() {
   for (const auto& peer : peers_) {
     if (!peer->is_open || peer->said_goodbye) continue;
     if (Clock::now() - peer->heard < duration_of(settings_.silence_seconds)) continue;
-    fail(peer->rank, cat("no sign of life for ", settings_.silence_seconds,
+    fail(peer->rank, cat("no heartbeat for ", settings_.silence_seconds,
                          " s; its process is stopped, or its host is unreachable"));
   }
 }
@@ -273,23 +272,23 @@ bool Watch::has_left() {
   return true;
 }
 
-void Watch::exit_if_stuck() {
-  if (!has_announced_ || settings_.exit_seconds <= 0) return;
-  if (Clock::now() - failed_at_ < duration_of(settings_.exit_seconds)) return;
+void Watch::report_if_stuck() {
+  if (!has_announced_ || has_reported_stuck_ || !settings_.on_stuck) return;
+  if (Clock::now() - failed_at_ < duration_of(settings_.stuck_seconds)) return;
+  has_reported_stuck_ = true;
   std::string line;
   {
     std::lock_guard lock(mutex_);
     line = failure_->line;
   }
-  log_error(line);
-  std::_Exit(1);
+  settings_.on_stuck(line);
 }
 
 void Watch::send(Peer& peer, const std::string& message) {
   if (!peer.is_open) return;
   // A reader that stands still fills its buffers only after thousands of heartbeats: silence has
   // ended the job by then. Other errors show when reading.
-  send_all(peer.connection.get(), message, Clock::now() + kSendTime);
+  send_all(peer.connection.get(), message, Clock::now() + kNoticeTime);
 }
 
 }  // namespace emblem

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,18 +12,20 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/message.h"
-#include "core/file_descriptor.h"
+#include "comm/tcp/message.h"
+#include "core/files/file_descriptor.h"
 
 namespace emblem {
 
 struct WatchSettings {
   double heartbeat_seconds = 1;
-  double silence_seconds = 9;  // without a sign of life a rank is given up
+  double silence_seconds = 9;  // without a heartbeat a rank is given up
   double leave_seconds = 5;    // for others to leave, too
-  // Above 0: a process that is still in the job so long after a failure is ended with status 1 and
-  // the failure on stderr. It may hang where it does not look.
-  double exit_seconds = 0;
+  // Called once, by the thread of the watch, with the line of the failure, in a process that is
+  // still in the job `stuck_seconds` after it: another thread hangs where it does not look, for
+  // example in a call of a library. It may end the process, or the call. Empty: nothing is done.
+  std::function<void(const std::string& failure)> on_stuck;
+  double stuck_seconds = 5;
 };
 
 // Rank 0 is connected with all others, which hear of failures through it. A closed connection is
@@ -46,8 +49,8 @@ class Watch {
   void fail(int rank, const std::string& reason);
   // The same, then waits for the verdict and throws it as RankError.
   [[noreturn]] void throw_failure(int rank, const std::string& reason);
-  // For a rank whose data connection ended: its own last words count more than that. Waits for them
-  // for a second before it reports `reason`.
+  // The same for a rank whose data connection ended: its own report counts more than that. Waits
+  // for it for a second before it reports `reason`.
   [[noreturn]] void throw_lost(int rank, const std::string& reason);
   // Says goodbye and waits, not longer than leave_seconds, until the others do or one fails.
   void leave();
@@ -63,7 +66,7 @@ class Watch {
   void adopt_report();
   void announce();
   bool has_left();
-  void exit_if_stuck();
+  void report_if_stuck();
   void send(Peer& peer, const std::string& message);
   void wake() const;
   std::string name(int rank) const;
@@ -75,7 +78,7 @@ class Watch {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;
-  std::optional<Failure> report_;  // of this rank to rank 0, before its verdict
+  std::optional<Failure> report_;  // report of this rank to rank 0, before its verdict
   std::chrono::steady_clock::time_point verdict_by_{};
   bool is_leaving_ = false, is_ending_ = false;
 
@@ -84,7 +87,8 @@ class Watch {
   // Used by the thread alone.
   std::vector<std::unique_ptr<Peer>> peers_;
   std::chrono::steady_clock::time_point next_heartbeat_{}, last_round_{}, failed_at_{}, leave_by_{};
-  bool has_reported_ = false, has_announced_ = false, has_said_goodbye_ = false;
+  bool has_reported_ = false, has_announced_ = false, has_said_goodbye_ = false,
+       has_reported_stuck_ = false;
 
   std::thread thread_;
 };

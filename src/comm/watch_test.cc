@@ -1,14 +1,18 @@
 #include "comm/watch.h"
 
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <thread>
 
 #include "comm/ranks_test.h"
-#include "comm/socket.h"
-#include "core/becomes_true_test.h"
+#include "comm/tcp/socket.h"
+#include "core/system/log.h"
+#include "core/threads/becomes_true_test.h"
 
 namespace emblem {
 namespace {
@@ -58,7 +62,7 @@ TEST(Watch, NoticesSilence) {
   settings.silence_seconds = 0.3;
   Watch watch(0, kHosts, control_of_zero(std::move(zero)), settings);
   ASSERT_TRUE(becomes_true([&] { return !error_of(watch).empty(); }));
-  EXPECT_THAT(error_of(watch), HasSubstr("rank 1 (host b): no sign of life for 0.3 s"));
+  EXPECT_THAT(error_of(watch), HasSubstr("rank 1 (host b): no heartbeat for 0.3 s"));
 }
 
 TEST(Watch, HeartbeatsAreASignOfLife) {
@@ -98,20 +102,59 @@ TEST(Watch, GarbageOnAConnectionIsAFailure) {
 void wait_after_a_failure() {
   auto [zero, one] = connected_pair();
   WatchSettings settings;
-  settings.exit_seconds = 0.2;
+  settings.stuck_seconds = 0.2;
+  settings.on_stuck = [](const std::string& failure) {
+    log_error(failure);
+    std::_Exit(1);
+  };
   Watch watch(0, kHosts, control_of_zero(std::move(zero)), settings);
   one.close();
-  for (;;) ::pause();  // until the watch ends the process
+  for (;;) ::pause();
 }
 
-TEST(WatchDeathTest, EndsAProcessThatDoesNotLook) {
+TEST(WatchDeathTest, AProgramCanEndAProcessThatDoesNotLook) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(wait_after_a_failure(), testing::ExitedWithCode(1),
               "rank 1 .host b.: connection closed");
 }
 
+TEST(Watch, CallsTheFunctionOnceThatEndsAHangingCall) {
+  auto [zero, one] = connected_pair();
+  auto [hanging, freeing] = connected_pair();
+  std::atomic<int> calls = 0;
+  std::string line;
+  WatchSettings settings;
+  settings.heartbeat_seconds = 0.02;
+  settings.stuck_seconds = 0.1;
+  settings.on_stuck = [&, end = &freeing](const std::string& failure) {
+    line = failure;
+    ++calls;
+    end->close();
+  };
+  Watch watch(0, kHosts, control_of_zero(std::move(zero)), settings);
+  one.close();
+  pollfd waiting = {hanging.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, /*timeout=*/60000), 1);  // a call that looks at no failure
+  ASSERT_EQ(calls, 1);
+  EXPECT_THAT(line, HasSubstr("rank 1 (host b): connection closed"));
+  EXPECT_EQ(error_of(watch), line);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Watch, WithoutAFunctionAHangingCallIsLeftAlone) {
+  auto [zero, one] = connected_pair();
+  WatchSettings settings;
+  settings.stuck_seconds = 0;
+  Watch watch(0, kHosts, control_of_zero(std::move(zero)), settings);
+  one.close();
+  ASSERT_TRUE(becomes_true([&] { return !error_of(watch).empty(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_THAT(error_of(watch), HasSubstr("connection closed"));
+}
+
 // Every rank but `rank` waits for it in a collective; it calls `end`.
-std::vector<std::string> errors_when(int size, int rank, const RankBody& end) {
+std::vector<std::string> errors_when(int size, int rank, const TestRankBody& end) {
   return errors_of_tcp_ranks(size, [&](Communicator& ranks) {
     ranks.barrier();
     if (ranks.rank() == rank) end(ranks);
@@ -164,7 +207,7 @@ TEST(TcpFailure, NamesARankThatDoesNotTakePart) {
       },
       [](TcpSettings& settings) { settings.collective_seconds = 0.3; });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 (host h1): timed out after 0.3 s in exchange 0: "),
-                               HasSubstr("its process lives but does not take part")));
+                               HasSubstr("its process is alive but does not take part")));
   EXPECT_EQ(errors[2], errors[0]);
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/join.h"
+#include "comm/tcp/join.h"
 #include "comm/watch.h"
-#include "core/caught_error.h"
+#include "core/system/caught_error.h"
 
 namespace emblem {
 

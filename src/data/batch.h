@@ -1,4 +1,4 @@
-// data/batch.h - a training batch. Laid out by config/features.h.
+// data/batch.h - a training batch. Laid out by config/feature/features.h.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "core/host_vector.h"
+#include "core/memory/host_vector.h"
 
 namespace emblem {
 
 // One sparse feature: a bag of keys per row or, of a feature of a sequence, per element. Row r's
 // keys are keys[offsets[r], offsets[r + 1]), or keys[r] alone when `offsets` is empty. `weights` is
-// empty (all 1) or has one entry a key.
+// empty (all 1) or has one entry per key.
 struct SparseColumn {
   HostVector<int64_t> keys{};
   HostVector<int32_t> offsets{};
@@ -53,7 +53,7 @@ struct TextColumn {
 // Where reading continues in a partition of a stream.
 struct StreamPosition {
   int32_t partition = 0;
-  int64_t offset = 0;  // of the message with the next row
+  int64_t offset = 0;  // offset of the message with the next row
   int64_t row = 0;     // rows of that message that were given out
 
   bool operator==(const StreamPosition&) const = default;
@@ -66,7 +66,7 @@ struct DataPosition {
   int64_t row = 0;                     // rows of that piece before the current shuffle window
   int64_t emitted = 0;                 // rows already given out of the current shuffle window
   int64_t rows_in_epoch = 0;           // rows given out in this epoch so far
-  std::vector<StreamPosition> stream;  // of every partition, by number; of files empty
+  std::vector<StreamPosition> stream;  // positions of every partition, by number; empty for files
 
   bool operator==(const DataPosition&) const = default;
 };
@@ -94,7 +94,7 @@ struct Batch {
   std::vector<StoredRows> stored;
   DataPosition next;  // the position after this batch
   bool last_in_epoch = false;
-  int64_t unix_ms = 0;  // of a stream: the newest time of a message that its rows are from
+  int64_t unix_ms = 0;  // for a stream: the newest time of a message that its rows are from
 
   // Where its columns take their memory from; null: the heap.
   std::pmr::memory_resource* memory() const { return labels.get_allocator().memory; }
@@ -118,7 +118,7 @@ struct Batch {
   }
 };
 
-// Without rows, its columns in `memory`, which outlives it.
+// A batch without rows, its columns in `memory`, which outlives it.
 inline Batch batch_in(std::pmr::memory_resource* memory) {
   const HostVector<float>::allocator_type floats(memory);
   Batch batch;

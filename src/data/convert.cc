@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/file.h"
-#include "core/log.h"
-#include "core/progress.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "core/files/file.h"
+#include "core/system/log.h"
+#include "core/system/progress.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "data/converted.h"
-#include "data/format/columnar_decoder.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
 
@@ -76,7 +76,7 @@ bool keeps_values(const std::string& format) {
 void warn_of_unreadable(const DataSource& from) {
   const std::optional<ColumnarLayout> layout = columnar_layout(from);
   if (!layout || layout->unreadable.empty()) return;
-  log_warn(cat("columns of types that cannot be read are left out: ",
+  log_warn(cat("columns of types that cannot be read are skipped: ",
                fmt::format("{}", fmt::join(layout->unreadable, ", "))));
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "data/format/reader.h"
 #include "data/format/writer.h"
 
@@ -35,7 +35,7 @@ struct InputHints {
   bool with_header = false;  // csv: true when the first line holds names; false: guessed
   int num_dense = 13, num_sparse = 26;
   int64_t max_bad_rows = 0;
-  Storage storage;  // of addresses
+  Storage storage;  // storage of addresses
 };
 
 // Throws Error for an unknown format, listing the choices.

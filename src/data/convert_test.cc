@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "core/thread_pool.h"
-#include "data/format/columnar_decoder.h"
+#include "core/threads/thread_pool.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "data/synth/synth.h"
 #include "data/test_data.h"
 #include "emblem/error.h"

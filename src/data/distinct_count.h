@@ -6,7 +6,7 @@
 #include <queue>
 #include <unordered_set>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 
 namespace emblem {
 

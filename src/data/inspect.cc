@@ -7,10 +7,10 @@
 #include <cstring>
 #include <limits>
 
-#include "core/hash.h"
-#include "core/text.h"
+#include "core/math/hash.h"
+#include "core/text/text.h"
 #include "data/distinct_count.h"
-#include "data/format/columnar_decoder.h"
+#include "data/format/columnar/columnar_decoder.h"
 
 namespace emblem {
 namespace {
@@ -49,7 +49,7 @@ bool add_value(const ColumnSpec& spec, const Column& column, size_t at, ColumnSu
       return true;
     }
     case ColumnType::kInt64:
-      if (!column.missing.empty() && column.missing[at] != 0) return false;
+      if (column.is_marked_missing(at)) return false;
       summary.add_number(spec.stored == "uint64"
                              ? static_cast<double>(static_cast<uint64_t>(column.ints[at]))
                              : static_cast<double>(column.ints[at]),
@@ -58,9 +58,7 @@ bool add_value(const ColumnSpec& spec, const Column& column, size_t at, ColumnSu
     case ColumnType::kText:
       break;
   }
-  const size_t begin = at == 0 ? 0 : column.text_ends[at - 1];
-  const std::string_view text =
-      std::string_view(column.text).substr(begin, column.text_ends[at] - begin);
+  const std::string_view text = text_at(column, at);
   if (text.empty()) return false;
   summary.add_value(hash_string(text));
   return true;

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
-#include "config/load.h"
-#include "core/half.h"
-#include "core/random.h"
-#include "core/temp_folder_test.h"
+#include "config/feature/features.h"
+#include "config/load/load.h"
+#include "core/files/temp_folder_test.h"
+#include "core/math/half.h"
+#include "core/math/random.h"
 #include "data/format/writer.h"
 #include "data/loader/loader.h"
 

@@ -1,4 +1,4 @@
-// embedding/bins.h - bins make what a table evicts independent of who holds which of its keys.
+// embedding/bins.h - bins make what a table evicts independent of the placement of its keys.
 //
 // A dynamic table that evicts rows, or limits the keys that wait for admission, compares keys with
 // each other. Of a table that is divided among ranks, only keys of one bin are compared: a bin is a
@@ -28,7 +28,7 @@ struct HeldBins {
   int32_t first = 0;
   int32_t count = 1;
 
-  // From 0, the first that is held.
+  // The bin of a key, counted from the first that is held.
   EMBLEM_HD size_t of(int64_t key) const {
     return count == 1 ? 0 : static_cast<size_t>(part_of_hashed_key(key) / parts_each - first);
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/random.h"
+#include "core/math/random.h"
 #include "embedding/tables_test.h"
 
 namespace emblem {

@@ -8,7 +8,7 @@ namespace emblem {
 
 inline constexpr int64_t kFirstDeviceRows = 1 << 16;  // at least, from the beginning
 
-// Of a table with `rows` rows that needs `wanted`, which are more.
+// The new size of a table with `rows` rows that needs `wanted`, which are more.
 inline int64_t grown_rows(int64_t rows, int64_t wanted) {
   return std::max(wanted, rows + rows / 2);
 }

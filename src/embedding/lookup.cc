@@ -1,8 +1,8 @@
 #include "embedding/lookup.h"
 
 #include "embedding/cpu/host_lookup.h"
-#include "embedding/cuda/device_lookup.h"
-#include "embedding/cuda/device_table.h"
+#include "embedding/cuda/lookup/device_lookup.h"
+#include "embedding/cuda/table/device_table.h"
 
 namespace emblem {
 
@@ -19,7 +19,7 @@ void check_features(std::span<const FeatureKeys> features, std::span<Table* cons
 }  // namespace
 
 void Lookup::add_squared_gradient_norm(const Context&, ConstAnyView, ExactSum&) {
-  throw Error(ErrorCode::kUnsupported, "lookup: this one computes no exact norms");
+  throw Error(ErrorCode::kUnsupported, "lookup: this lookup computes no exact norms");
 }
 
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,

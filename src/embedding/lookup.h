@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "core/any_view.h"
-#include "core/context.h"
-#include "core/exact_sum.h"
-#include "core/phase.h"
+#include "core/device/context.h"
+#include "core/device/phase.h"
+#include "core/math/exact_sum.h"
+#include "core/memory/any_view.h"
 #include "embedding/table.h"
 
 namespace emblem {
@@ -21,7 +21,7 @@ struct FeatureKeys {
   View<const int64_t> keys;
   View<const int32_t> offsets;
   View<const float> weights;
-  // Of keys that stand for several equal ones, which were looked up elsewhere: how many, for
+  // For keys that stand for several equal ones, which were looked up elsewhere: how many, for
   // admission and LFU scores. Empty: each for itself.
   View<const int32_t> counts;
   // Where it is not empty: becomes 1 for keys without a row, else 0.
@@ -38,15 +38,15 @@ inline int64_t bags_of(const FeatureKeys& keys) {
 
 // The scalars of a training step.
 struct StepScalars {
-  float scale = 1.0f;  // of the gradients
+  float scale = 1.0f;  // factor of the gradients
   float learning_rate = 0.0f;
   int64_t step = 1;  // counts from 1
 };
 
-// Of one feature: values that were looked up, and those of them that found no row. In evaluation
-// these are keys that a dynamic table does not have; in training, keys that were not admitted. A
-// static table (num_buckets, hash_bucket_size) has a row for every key, initialized where training
-// never saw the key: none is missing there.
+// Counts of one feature: values that were looked up, and those of them that found no row. In
+// evaluation these are keys that a dynamic table does not have; in training, keys that were not
+// admitted. A static table (num_buckets, hash_bucket_size) has a row for every key, initialized
+// where training never saw the key: none is missing there.
 struct LookupCounts {
   int64_t values = 0, missing = 0;
   bool operator==(const LookupCounts&) const = default;
@@ -74,8 +74,8 @@ class Lookup {
   // of these must be in the same graph.
   virtual void prefetch(const Context&, std::span<const FeatureKeys>) {}
 
-  // With the gradients of the backward that will follow, and of no other: does what needs no other
-  // rank, so that work can be enqueued between it and what does. May be left out.
+  // Gets the gradients of the backward that will follow, and of no other: does what needs no
+  // other rank, so that work can be enqueued between it and what does. Optional.
   virtual void prepare_backward(const Context&, ConstAnyView) {}
 
   // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
@@ -125,7 +125,7 @@ void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> 
 void check_placed_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
                         AnyView out);
 
-// On the context's device, where the tables must be too.
+// A lookup on the context's device, where the tables must be too.
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
                                     const LookupSettings& settings = {});
 

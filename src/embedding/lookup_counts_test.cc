@@ -20,7 +20,7 @@ class LookupCountsTest : public TablesTest {
     return counts;
   }
 
-  // One key a bag, or up to 3 where the feature has bags.
+  // One key per bag, or up to 3 where the feature has bags.
   static Bags draw(Random& random, uint64_t keys, int64_t rows, bool has_bags) {
     Bags bags;
     if (has_bags) bags.offsets.push_back(0);

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "core/random.h"
+#include "core/math/random.h"
 #include "embedding/tables_test.h"
 
 namespace emblem {
@@ -173,7 +173,7 @@ TEST_P(LookupTest, AValueIsUpdatedAlikeInRowsOfEveryWidth) {
   }
 }
 
-// Of one process, on a device: each has its own number of tables.
+// Threads of one process, on a device: each has its own number of tables.
 TEST_P(LookupTest, ThreadsUpdateTheirOwnTablesAtOnce) {
   std::vector<TestLookup> lookups;
   for (const int64_t tables : {1, 60}) {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "core/half.h"
-#include "core/random.h"
+#include "core/math/half.h"
+#include "core/math/random.h"
 #include "embedding/tables_test.h"
 
 namespace emblem {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/text/joined.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -49,9 +50,7 @@ std::string to_string(PartRange range) {
 }
 
 std::string to_string(const std::vector<PartRange>& ranges) {
-  std::string text;
-  for (const PartRange range : ranges) text += cat(text.empty() ? "" : ", ", to_string(range));
-  return text;
+  return joined(ranges, ", ", [](PartRange range) { return to_string(range); });
 }
 
 std::vector<PartRange> missing_parts(std::vector<PartRange> ranges) {

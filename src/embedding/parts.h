@@ -1,5 +1,5 @@
-// embedding/parts.h - a table is kParts parts by key, forever: ranks of a training, servers and
-// files hold ranges of parts.
+// embedding/parts.h - a table is divided into kParts parts by key, which never change: ranks of
+// a training, servers and files hold ranges of parts.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/hash.h"
-#include "core/host_device.h"
+#include "core/device/host_device.h"
+#include "core/math/hash.h"
 
 namespace emblem {
 

@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
-#include "core/half.h"
-#include "core/hash.h"
-#include "core/host_device.h"
+#include "core/device/host_device.h"
+#include "core/math/half.h"
+#include "core/math/hash.h"
 
 namespace emblem {
 

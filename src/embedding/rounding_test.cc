@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/random.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {

@@ -1,7 +1,7 @@
 // embedding/row_share.h - where a static table that holds some of its parts has the row of a key.
 //
-// Keys of a block of kParts have kParts different parts, so a holder of n parts has n rows a block,
-// in the order of parts. Rows of keys beyond the last, in the last block, are never used.
+// Keys of a block of kParts have kParts different parts, so a holder of n parts has n rows per
+// block, in the order of parts. Rows of keys beyond the last, in the last block, are never used.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/random.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "core/half.h"
-#include "core/host_device.h"
-#include "core/random.h"
+#include "core/device/host_device.h"
+#include "core/math/half.h"
+#include "core/math/random.h"
 #include "embedding/parts.h"
 #include "optim/rule.h"
 
@@ -44,7 +44,7 @@ enum class TableKind { kStatic, kDynamic };  // a static table's key is its row 
 enum class Eviction { kNone, kLru, kLfu, kStep, kCustom };
 enum class Pooling { kSum, kMean };
 enum class Rounding { kToNearest, kStochastic };  // embedding/rounding.h
-// Of a table on a GPU: all rows in device memory; all in host memory, with a cache of
+// Where a table on a GPU has its rows: all in device memory; all in host memory, with a cache of
 // `device_bytes` in device memory; or all in host memory, with a cache for about the rows of one
 // pass.
 enum class Placement { kDevice, kCache, kHost };
@@ -58,7 +58,7 @@ struct ColumnSlice {
 struct TableSettings {
   std::string name;
   int64_t dim = 0;
-  DType dtype = DType::kF32;  // of the weights; optimizer state is always fp32
+  DType dtype = DType::kF32;  // type of the weights; optimizer state is always fp32
   TableKind kind = TableKind::kStatic;
   int64_t capacity = 0;                 // static: rows. Dynamic: most rows, 0 = no limit
   int64_t initial_capacity = 0;         // dynamic: rows to allocate at the beginning
@@ -69,8 +69,8 @@ struct TableSettings {
   Initializer missing = {Initializer::Kind::kConstant, 0.0f,
                          0.0f};      // what evaluation reads for unknown keys
   Rule rule = Sgd{};                 // which optimizer; its learning rate comes with each step
-  float initial_accumulator = 0.0f;  // of AdaGrad, for new rows
-  Rounding rounding = Rounding::kToNearest;  // of updated weights in 16 bits
+  float initial_accumulator = 0.0f;  // initial accumulator of AdaGrad, for new rows
+  Rounding rounding = Rounding::kToNearest;  // rounding of updated weights in 16 bits
   float l2 = 0.0f;                           // adds l2 * w to the gradient of the batch's rows ...
   bool l2_on_all_rows = false;               // ... or of all rows, at every step
   bool trainable = true;
@@ -95,19 +95,20 @@ enum class Sums { kFast, kDeterministic };
 
 // When host threads move rows between host memory and the GPU, and how (transfer/host_transfer.h).
 struct TransferSettings {
-  int64_t min_rows = 4096;               // fewer are moved by the GPU itself
-  int64_t piece_bytes = 4 << 20;         // of one request; larger where these would be too many
-  int64_t max_buffer_bytes = 192 << 20;  // of a staging buffer
-  int64_t direct_rows = 6;  // of 16 rows to fetch: those that the GPU reads itself meanwhile
+  int64_t min_rows = 4096;  // fewer are moved by the GPU itself
+  // Bytes of one request; larger where these would be too many.
+  int64_t piece_bytes = 4 << 20;
+  int64_t max_buffer_bytes = 192 << 20;  // limit of a staging buffer
+  int64_t direct_rows = 6;  // rows of every 16 to fetch that the GPU reads itself meanwhile
 };
 
 struct LookupSettings {
   Sums sums = Sums::kFast;
   TransferSettings transfer;
-  // On a GPU: one key a bag, with FeatureKeys::places; features have different numbers of keys, and
-  // the output is one vector.
+  // On a GPU: one key per bag, with FeatureKeys::places; features have different numbers of keys,
+  // and the output is one vector.
   bool placed = false;
-  // Of a sharded lookup: equal keys of a shard are asked for once. On a CPU they always are.
+  // For a sharded lookup: equal keys of a shard are asked for once. On a CPU they always are.
   bool dedup = true;
 };
 

@@ -19,9 +19,9 @@
 #include <span>
 #include <vector>
 
-#include "core/context.h"
-#include "core/phase.h"
-#include "core/view.h"
+#include "core/device/context.h"
+#include "core/device/phase.h"
+#include "core/memory/view.h"
 #include "embedding/settings.h"
 
 namespace emblem {
@@ -74,7 +74,7 @@ class Table {
   virtual void import_rows(const Context& context, const RowBatch& batch) = 0;
   // With Eviction::kCustom: the score that later training lookups give to their keys.
   virtual void set_next_score(int64_t score) = 0;
-  // Of keys that have a row.
+  // Sets the score of keys that have a row.
   virtual void set_score(std::span<const int64_t> keys, int64_t score) = 0;
 
   // ---- everything, for checkpoints ----
@@ -110,7 +110,7 @@ class Table {
   void check_dynamic() const;
   // Throws for the first key outside a static table.
   [[noreturn]] void refuse(std::span<const int64_t> keys) const;
-  float first_state() const;  // of the optimizer state of a new row
+  float first_state() const;  // initial optimizer state of a new row
   // Full bins evict their own rows (embedding/bins.h).
   bool evicts_in_bins() const;
   // Throws: a batch has `keys` distinct keys of a bin that is held (from 0), more than fit into it.
@@ -126,7 +126,7 @@ class Table {
 // Throws Error for a key outside a static table.
 [[noreturn]] void refuse_static_key(const std::string& table, int64_t rows, int64_t key);
 
-// On the context's device.
+// A table on the context's device.
 std::unique_ptr<Table> make_table(const Context& context, TableSettings settings);
 
 }  // namespace emblem

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "core/failing_new_test.h"
+#include "core/memory/failing_new_test.h"
 #include "embedding/tables_test.h"
 
 namespace emblem {
@@ -31,13 +31,13 @@ Bags keys_from(int64_t first, int64_t count) {
 int64_t many_keys(const Context& context) { return context.device == Device::kCpu ? 3000 : 70000; }
 
 // A table that grows and one with a cache on a GPU.
-struct Trained {
+struct TableMemoryTrained {
   static constexpr int64_t kFew = 50;
 
   std::unique_ptr<Table> grows, cached;
   TestLookup lookup;
 
-  explicit Trained(const Context& context)
+  explicit TableMemoryTrained(const Context& context)
       : grows(make_table(context, {.name = "grows",
                                    .dim = 4,
                                    .kind = TableKind::kDynamic,
@@ -64,7 +64,7 @@ struct Trained {
 
 struct Contents {
   Content grows, cached;
-  Contents(const Context& context, const Trained& run)
+  Contents(const Context& context, const TableMemoryTrained& run)
       : grows(content_of(context, *run.grows)), cached(content_of(context, *run.cached)) {}
   void expect_equal(const Contents& other) const {
     for (const auto& [a, b] : {std::pair(&grows, &other.grows), {&cached, &other.cached}}) {
@@ -77,18 +77,18 @@ struct Contents {
 
 TEST_P(TableMemoryTest, AStepWithoutMemoryCanBeRepeated) {
   const int64_t width = 12;
-  const std::vector<float> few(Trained::kFew * width, 0.5f),
+  const std::vector<float> few(TableMemoryTrained::kFew * width, 0.5f),
       many(many_keys(context_) * width, 0.25f);
-  Trained whole(context_);
-  whole.step(0, Trained::kFew, few);
+  TableMemoryTrained whole(context_);
+  whole.step(0, TableMemoryTrained::kFew, few);
   const std::vector<float> rows = whole.step(10, many_keys(context_), many);
   const Contents expected(context_, whole);
-  std::unique_ptr<Trained> run;
+  std::unique_ptr<TableMemoryTrained> run;
   const int64_t allocations = fail_each_allocation(
       failing_on(context_.device),
       [&] {
-        run = std::make_unique<Trained>(context_);
-        run->step(0, Trained::kFew, few);
+        run = std::make_unique<TableMemoryTrained>(context_);
+        run->step(0, TableMemoryTrained::kFew, few);
       },
       [&] { return run->step(10, many_keys(context_), many); },
       [&](const std::optional<std::vector<float>>& found) {
@@ -107,20 +107,20 @@ TEST_P(TableMemoryTest, AStepWithoutMemoryCanBeRepeated) {
 }
 
 TEST_P(TableMemoryTest, ATableWithoutMemoryCanBeMadeAgain) {
-  const std::vector<float> few(Trained::kFew * 12, 0.5f);
-  Trained whole(context_);
-  whole.step(0, Trained::kFew, few);
+  const std::vector<float> few(TableMemoryTrained::kFew * 12, 0.5f);
+  TableMemoryTrained whole(context_);
+  whole.step(0, TableMemoryTrained::kFew, few);
   const Contents expected(context_, whole);
-  std::unique_ptr<Trained> run;
+  std::unique_ptr<TableMemoryTrained> run;
   const int64_t allocations = fail_each_allocation(
       failing_on(context_.device), [&] { run.reset(); },
       [&] {
-        run = std::make_unique<Trained>(context_);
+        run = std::make_unique<TableMemoryTrained>(context_);
         return true;
       },
       [&](const std::optional<bool>& made) {
-        if (!made) run = std::make_unique<Trained>(context_);
-        run->step(0, Trained::kFew, few);
+        if (!made) run = std::make_unique<TableMemoryTrained>(context_);
+        run->step(0, TableMemoryTrained::kFew, few);
         Contents(context_, *run).expect_equal(expected);
       });
   EXPECT_GT(allocations, 5);
@@ -129,9 +129,9 @@ TEST_P(TableMemoryTest, ATableWithoutMemoryCanBeMadeAgain) {
 TEST_P(TableMemoryTest, AnImportWithoutMemoryCanBeRepeated) {
   const std::vector<int64_t> keys = keys_from(5, 3000).keys;
   const std::vector<float> weights(keys.size() * 4, 1.5f);
-  std::unique_ptr<Trained> run;
+  std::unique_ptr<TableMemoryTrained> run;
   const int64_t allocations = fail_each_allocation(
-      failing_on(context_.device), [&] { run = std::make_unique<Trained>(context_); },
+      failing_on(context_.device), [&] { run = std::make_unique<TableMemoryTrained>(context_); },
       [&] {
         run->grows->import_rows(context_, {keys, weights});
         return true;

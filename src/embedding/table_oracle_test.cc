@@ -149,7 +149,7 @@ class Oracle {
   TableSettings settings_;
 };
 
-struct Case {
+struct TableOracleCase {
   const char* name;
   Eviction eviction;
   int64_t capacity;
@@ -164,7 +164,7 @@ struct Case {
 
 class Trial {
  public:
-  Trial(const Context& context, const Case& with)
+  Trial(const Context& context, const TableOracleCase& with)
       : with_(with), context_(context), random_{.seed = 11, .stream = with.universe} {
     settings_ = {.name = with.name,
                  .dim = 3,
@@ -324,7 +324,7 @@ class Trial {
     ASSERT_EQ(table_->export_admission(), waiting);
   }
 
-  Case with_;
+  TableOracleCase with_;
   Context context_;
   Random random_;
   TableSettings settings_;
@@ -334,7 +334,7 @@ class Trial {
   int64_t done_ = 0, step_ = 0;
 };
 
-class TableOracle : public testing::TestWithParam<std::tuple<Device, Case>> {
+class TableOracle : public testing::TestWithParam<std::tuple<Device, TableOracleCase>> {
  protected:
   void SetUp() override {
     context_.device = std::get<Device>(GetParam());
@@ -346,19 +346,21 @@ class TableOracle : public testing::TestWithParam<std::tuple<Device, Case>> {
 TEST_P(TableOracle, AgreesOverAMillionOperations) {
   // Half as many on a GPU, where every batch of 200 keys goes there and back.
   const bool cpu = context_.device == Device::kCpu;
-  Trial(context_, std::get<Case>(GetParam())).run(cpu ? 1000000 : 500000);
+  Trial(context_, std::get<TableOracleCase>(GetParam())).run(cpu ? 1000000 : 500000);
 }
 
-std::string name_of_trial(const testing::TestParamInfo<std::tuple<Device, Case>>& info) {
-  return cat(std::get<Case>(info.param).name, "_", std::get<Device>(info.param));
+std::string name_of_trial(const testing::TestParamInfo<std::tuple<Device, TableOracleCase>>& info) {
+  return cat(std::get<TableOracleCase>(info.param).name, "_", std::get<Device>(info.param));
 }
 
 constexpr DType kF32 = DType::kF32;
-const auto kCachedCases = testing::Values(
-    Case{"cached_lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f, Placement::kCache},
-    Case{"cached_lfu_f16", Eviction::kLfu, 1000, 2, Sgd{}, DType::kF16, 3000, 0.05f,
-         Placement::kCache},
-    Case{"host", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f, Placement::kHost});
+const auto kCachedCases =
+    testing::Values(TableOracleCase{"cached_lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f,
+                                    Placement::kCache},
+                    TableOracleCase{"cached_lfu_f16", Eviction::kLfu, 1000, 2, Sgd{}, DType::kF16,
+                                    3000, 0.05f, Placement::kCache},
+                    TableOracleCase{"host", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f,
+                                    Placement::kHost});
 INSTANTIATE_TEST_SUITE_P(Cached, TableOracle,
                          testing::Combine(testing::Values(Device::kCpu, Device::kCuda),
                                           kCachedCases),
@@ -369,33 +371,39 @@ INSTANTIATE_TEST_SUITE_P(Transferred, TableOracle,
 constexpr Placement kPlain = Placement::kDevice;
 INSTANTIATE_TEST_SUITE_P(
     Binned, TableOracle,
-    testing::Combine(
-        testing::Values(Device::kCpu, Device::kCuda),
-        testing::Values(
-            Case{"lru", Eviction::kLru, 1203, 0, Adam{}, kF32, 5000, 1e-3f, kPlain, 4},
-            Case{"lfu", Eviction::kLfu, 1001, 3, Sgd{}, kF32, 4000, 1e-4f, kPlain, 8},
-            Case{"custom", Eviction::kCustom, 700, 0, Momentum{}, kF32, 3000, 1e-3f, kPlain, 2},
-            Case{"step", Eviction::kStep, 400, 0, AdaGrad{}, kF32, 2000, 1e-3f, kPlain, 1},
-            Case{"cached", Eviction::kLru, 2600, 0, Adam{}, kF32, 9000, 1e-3f, Placement::kCache,
-                 8},
-            Case{"host", Eviction::kLfu, 4000, 2, Sgd{}, kF32, 9000, 1e-4f, Placement::kHost, 16},
-            Case{"waiting", Eviction::kNone, 0, 4, Sgd{}, kF32, 9000, 1e-4f, kPlain, 16})),
+    testing::Combine(testing::Values(Device::kCpu, Device::kCuda),
+                     testing::Values(TableOracleCase{"lru", Eviction::kLru, 1203, 0, Adam{}, kF32,
+                                                     5000, 1e-3f, kPlain, 4},
+                                     TableOracleCase{"lfu", Eviction::kLfu, 1001, 3, Sgd{}, kF32,
+                                                     4000, 1e-4f, kPlain, 8},
+                                     TableOracleCase{"custom", Eviction::kCustom, 700, 0,
+                                                     Momentum{}, kF32, 3000, 1e-3f, kPlain, 2},
+                                     TableOracleCase{"step", Eviction::kStep, 400, 0, AdaGrad{},
+                                                     kF32, 2000, 1e-3f, kPlain, 1},
+                                     TableOracleCase{"cached", Eviction::kLru, 2600, 0, Adam{},
+                                                     kF32, 9000, 1e-3f, Placement::kCache, 8},
+                                     TableOracleCase{"host", Eviction::kLfu, 4000, 2, Sgd{}, kF32,
+                                                     9000, 1e-4f, Placement::kHost, 16},
+                                     TableOracleCase{"waiting", Eviction::kNone, 0, 4, Sgd{}, kF32,
+                                                     9000, 1e-4f, kPlain, 16})),
     name_of_trial);
 INSTANTIATE_TEST_SUITE_P(
     , TableOracle,
     testing::Combine(
         testing::Values(Device::kCpu, Device::kCuda),
         testing::Values(
-            Case{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
-            Case{"none_admission", Eviction::kNone, 0, 3, AdaGrad{}, kF32, 3000, 1e-4f},
-            Case{"none_f16", Eviction::kNone, 0, 0, Sgd{}, DType::kF16, 5000, 0.05f},
-            Case{"lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f},
-            Case{"lru_bf16", Eviction::kLru, 1500, 2, Momentum{}, DType::kBf16, 4000, 0.4f},
-            Case{"lfu", Eviction::kLfu, 1000, 0, RowWiseAdaGrad{}, kF32, 3000, 1e-3f},
-            Case{"lfu_admission", Eviction::kLfu, 700, 4, Sgd{}, kF32, 4000, 1e-4f},
-            Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
-            Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000, 1e-3f},
-            Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f})),
+            TableOracleCase{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
+            TableOracleCase{"none_admission", Eviction::kNone, 0, 3, AdaGrad{}, kF32, 3000, 1e-4f},
+            TableOracleCase{"none_f16", Eviction::kNone, 0, 0, Sgd{}, DType::kF16, 5000, 0.05f},
+            TableOracleCase{"lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f},
+            TableOracleCase{"lru_bf16", Eviction::kLru, 1500, 2, Momentum{}, DType::kBf16, 4000,
+                            0.4f},
+            TableOracleCase{"lfu", Eviction::kLfu, 1000, 0, RowWiseAdaGrad{}, kF32, 3000, 1e-3f},
+            TableOracleCase{"lfu_admission", Eviction::kLfu, 700, 4, Sgd{}, kF32, 4000, 1e-4f},
+            TableOracleCase{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
+            TableOracleCase{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000,
+                            1e-3f},
+            TableOracleCase{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f})),
     name_of_trial);
 
 }  // namespace

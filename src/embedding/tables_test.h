@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "core/device_test.h"
+#include "core/device/device_test.h"
 #include "embedding/lookup.h"
 
 namespace emblem {

@@ -10,7 +10,7 @@
 namespace emblem::hugectr {
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // of Emblem's batch norm
+constexpr double kEpsilon = 1e-5;  // epsilon of Emblem's batch norm
 
 // "C{3..28}", or "C3".
 std::string range(const char* prefix, int64_t first, int64_t count) {
@@ -202,7 +202,7 @@ class Converter {
     model_.statistics[name + ".norm.running_var"] = std::move(statistics.variance);
   }
 
-  // Of the last layer of an MLP that computes the logit.
+  // Takes the last layer of an MLP that computes the logit.
   void set_logit(const Mlp& mlp, const Order& order) {
     set_linear("output.0", mlp.layers.back().weights, mlp.layers.size() == 1 ? order : Order());
   }
@@ -352,8 +352,8 @@ class Converter {
 
   const Graph& graph_;
   Patterns patterns_;
-  const std::vector<Statistics>& statistics_;  // of each BatchNorm layer
-  std::vector<int64_t> first_slots_;           // of each sparse input
+  const std::vector<Statistics>& statistics_;  // statistics of each BatchNorm layer
+  std::vector<int64_t> first_slots_;           // first slot of each sparse input
   std::vector<const Layer*> declared_;         // embeddings whose features are in the configuration
   ConvertedModel model_;
 };

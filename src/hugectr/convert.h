@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "config/pipeline.pb.h"
+#include "config/proto/pipeline.pb.h"
 #include "hugectr/dense_file.h"
 #include "hugectr/graph.h"
 
 namespace emblem::hugectr {
 
 struct ConvertedTable {
-  std::string name;      // of Emblem's table
+  std::string name;      // name of Emblem's table
   size_t embedding = 0;  // which embedding layer of the graph, counted from 0
   int64_t dim = 0;
 };

@@ -102,7 +102,7 @@ DenseFile::DenseFile(const Graph& graph, std::span<const float> floats, const st
   }
   const auto found = static_cast<int64_t>(floats.size());
   int64_t projection = 0;
-  if (cross_floats > 0) {  // one weight a column, or two matrices
+  if (cross_floats > 0) {  // one weight per column, or two matrices
     const int64_t rest = found - needed;
     projection = rest == cross_floats ? 0 : rest / (2 * cross_floats);
     needed += projection == 0 ? cross_floats : 2 * projection * cross_floats;

@@ -33,10 +33,10 @@ struct CrossWeights {
 };
 
 struct LayerWeights {
-  std::vector<LinearWeights> linear;    // of each of Layer::units
-  std::vector<CrossWeights> cross;      // of each cross layer
+  std::vector<LinearWeights> linear;    // weights of each of Layer::units
+  std::vector<CrossWeights> cross;      // weights of each cross layer
   int64_t projection = 0;               // 0: none
-  std::span<const float> scale, shift;  // of BatchNorm: [cols]
+  std::span<const float> scale, shift;  // for BatchNorm: [cols]
 };
 
 class DenseFile {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/json_error.h"
+#include "core/text/json_error.h"
 #include "emblem/error.h"
 
 namespace emblem::hugectr {
@@ -30,7 +30,7 @@ void read_data(const json& from, Layer& layer) {
     if (sparse.contains("nnz_per_slot")) {
       const json& nnz = sparse["nnz_per_slot"];
       for (const json& one : nnz.is_array() ? nnz : json::array({nnz})) input.single &= one == 1;
-    } else if (sparse.contains("max_feature_num_per_sample")) {  // of older releases
+    } else if (sparse.contains("max_feature_num_per_sample")) {  // older releases
       input.single = sparse["max_feature_num_per_sample"] == input.slots;
     }
     layer.sparse.push_back(std::move(input));

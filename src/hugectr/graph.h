@@ -14,7 +14,7 @@ namespace emblem::hugectr {
 struct SparseInput {
   std::string top;
   int64_t slots = 0;
-  bool single = true;  // one key a slot
+  bool single = true;  // one key per slot
 };
 
 struct Layer {
@@ -28,7 +28,7 @@ struct Layer {
   int64_t vector_size = 0;          // embeddings
   std::string combiner;             // embeddings: "sum" or "mean"
   std::vector<int64_t> units;       // InnerProduct, FusedInnerProduct, MLP
-  std::vector<bool> relu;           // of each of `units`
+  std::vector<bool> relu;           // whether each of `units` has a ReLU
   double dropout = 0.0;             // Dropout
   double epsilon = 0.0;             // BatchNorm
   int64_t cross_layers = 0;         // MultiCross

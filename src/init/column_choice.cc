@@ -3,16 +3,160 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cctype>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
-#include "core/text.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
 #include "data/format/decoder.h"
+#include "data/format/text/date_text.h"
 #include "emblem/error.h"
 #include "init/column_kind.h"
-#include "init/number_choice.h"
+#include "init/column_profile.h"
+#include "init/number_summary.h"
 
 namespace emblem {
 namespace {
+
+std::vector<std::string> names_of(const DataProfile& profile) {
+  std::vector<std::string> names;
+  for (const ColumnProfile& column : profile.columns) names.push_back(column.name);
+  return names;
+}
+
+std::string no_such_column(const DataProfile& profile, const std::string& name) {
+  const std::vector<std::string> names = names_of(profile);
+  const std::string problem = cat(profile.source.input, " has no column ", in_quotes(name));
+  const bool is_number =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (is_number && profile.source.with_header)
+    return cat(problem,
+               "; numbers are for files without a header, but its first line is read as one: give "
+               "the name, one of ",
+               column_list(profile), " (or --no-header if that line is a row)");
+  if (const auto near = nearest_name(name, names))
+    return cat(problem, "; did you mean ", in_quotes(*near), "?");
+  const bool is_numbered = names[0] == "column1" && !profile.source.with_header;
+  if (is_numbered)
+    return cat(problem, "; it has no header, and its columns are called column1 to ", names.back(),
+               " (--header if its first line has the names; --names gives other names)");
+  return cat(problem, "; its columns are ", column_list(profile));
+}
+
+// `1 of 198592 values is not a number ("oops"); treated as missing`
+std::string mistakes_warning(const ColumnProfile& column, const char* expected) {
+  std::string texts;
+  int64_t count = 0;
+  for (const auto& [text, times] : column.other_texts) {
+    texts += cat(texts.empty() ? "" : ", ", in_quotes(text));
+    count += times;
+  }
+  const bool too_large = column.out_of_range == count;
+  return cat(count, " of ", column.present(), " values ", count == 1 ? "is " : "are ",
+             too_large ? "too large for a 32-bit float"
+                       : cat("not ", count == 1 ? "a " : "", expected, count == 1 ? "" : "s"),
+             " (", texts, "); treated as missing");
+}
+
+// `-999 in 2.0 % of the rows stands for a missing value`
+std::string sentinels_warning(const std::vector<std::string>& values, double share) {
+  const std::string texts = joined(values);
+  return fmt::format("{}, far from all other values, in {:.2g} % of the rows: treated as missing",
+                     texts, 100 * share);
+}
+
+void add_warning(const std::string& warning, ColumnChoice& choice) {
+  choice.warning += cat(choice.warning.empty() ? "" : "; ", warning);
+}
+
+// Texts that the loader does not take for missing numbers by itself.
+void add_missing_texts(const ColumnProfile& column, ColumnChoice& choice) {
+  for (const auto& [text, count] : column.absent)
+    if (!text.empty() && !is_default_absent_text(text)) choice.na_strings.push_back(text);
+  for (const auto& [text, count] : column.other_texts) choice.na_strings.push_back(text);
+}
+
+std::string normalizer_of(const NumberSummary& summary) {
+  const std::string limit =
+      summary.has_outliers ? fmt::format(",limit={:g}", NumberSummary::kLimit) : "";
+  if (summary.suits_logarithm)
+    return fmt::format("method=log1p,mean={:.6g},standard_deviation={:.6g}{}", summary.log_mean,
+                       summary.log_deviation, limit);
+  return fmt::format("method=zscore,mean={:.9g},standard_deviation={:.6g}{}", summary.mean,
+                     summary.deviation, limit);
+}
+
+// The choice for a column of numbers, amounts or vectors.
+ColumnChoice as_number(const ColumnProfile& column, ColumnChoice choice) {
+  choice.use = ColumnUse::kNumber;
+  NumberSample numbers = column.numbers_sample;
+  int64_t count = column.numbers;
+  if (const auto format = amount_format_of(column)) {
+    choice.number_format = *format;
+    const bool commas = *format == config::COMMA_GROUPS;
+    numbers.add(commas ? column.comma_groups.numbers : column.point_groups.numbers);
+    count += commas ? column.comma_groups.count : column.point_groups.count;
+  }
+  if (column.is_vector()) {
+    choice.value_dim = column.longest_list;
+    count = column.rows - column.missing;
+  }
+  const NumberSummary summary = summarize(numbers, has_only_nines);
+  choice.normalizer = normalizer_of(summary);
+  choice.median = summary.median;
+  if (column.is_text_file) {
+    add_missing_texts(column, choice);
+    if (!column.other_texts.empty()) add_warning(mistakes_warning(column, "number"), choice);
+  }
+  const auto rows = static_cast<double>(std::max<int64_t>(1, column.rows));
+  const double sentinels = summary.sentinel_share * static_cast<double>(count) / rows;
+  if (!summary.sentinels.empty()) {
+    std::vector<std::string> texts;
+    for (const double value : summary.sentinels) texts.push_back(number_text(value));
+    choice.na_strings.insert(choice.na_strings.end(), texts.begin(), texts.end());
+    add_warning(sentinels_warning(texts, sentinels), choice);
+  }
+  choice.missing_share = 1 - static_cast<double>(count) / rows + sentinels;
+  return choice;
+}
+
+// The texts of a column that are one of these days, by the counts of texts that are known.
+std::vector<std::string> texts_of_days(const ColumnProfile& column, const std::set<double>& days,
+                                       DateOrder order) {
+  std::vector<std::string> texts;
+  for (const auto& [text, count] : column.words.counts()) {
+    const std::optional<DateTime> date = parse_date(text, order);
+    if (date && days.contains(static_cast<double>(date_number(*date, config::DAYS))))
+      texts.emplace_back(trim(text));
+  }
+  return texts;
+}
+
+// Fills normalizer, na_strings, missing_share and warning of a kDate.
+void choose_date_numbers(const ColumnProfile& column, const DateProfile& dates,
+                         ColumnChoice& choice) {
+  const NumberSummary summary = summarize(dates.days, is_placeholder_day);
+  choice.normalizer = fmt::format("method=zscore,mean={:.9g},standard_deviation={:.6g}{}",
+                                  summary.mean, summary.deviation,
+                                  summary.has_outliers || !summary.sentinels.empty()
+                                      ? fmt::format(",limit={:g}", NumberSummary::kLimit)
+                                      : "");
+  add_missing_texts(column, choice);
+  const std::vector<std::string> placeholders =
+      texts_of_days(column, {summary.sentinels.begin(), summary.sentinels.end()},
+                    choice.day_first ? DateOrder::kDayFirst : DateOrder::kMonthFirst);
+  if (!placeholders.empty()) {
+    for (const std::string& text : placeholders) choice.na_strings.push_back(text);
+    add_warning(sentinels_warning(placeholders, summary.sentinel_share), choice);
+  }
+  if (!column.other_texts.empty()) add_warning(mistakes_warning(column, "date"), choice);
+  const auto rows = static_cast<double>(std::max<int64_t>(1, column.rows));
+  const double read = placeholders.empty() ? 1 : 1 - summary.sentinel_share;
+  choice.missing_share = 1 - read * static_cast<double>(dates.count) / rows;
+}
 
 // Whole numbers with few different values, each often enough to learn it apart from its order, are
 // categories.
@@ -222,6 +366,40 @@ void find_sequences(const DataProfile& profile, std::vector<ColumnChoice>& choic
 }
 
 }  // namespace
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool ColumnWishes::names(const std::string& column) const {
+  return contains(categories, column) || contains(numbers, column);
+}
+
+std::string column_list(const DataProfile& profile) {
+  std::string text;
+  for (const std::string& name : names_of(profile)) {
+    if (text.size() > 300) return text + ", ...";
+    text += cat(text.empty() ? "" : ", ", in_quotes(name));
+  }
+  return text;
+}
+
+void check_wishes(const DataProfile& profile, const ColumnWishes& wishes) {
+  const std::vector<std::string> names = names_of(profile);
+  std::set<std::string> seen;
+  const auto check = [&](const char* option, const std::string& name) {
+    if (name.empty()) return;
+    if (!contains(names, name))
+      throw Error(ErrorCode::kInvalidArgument, cat(option, ": ", no_such_column(profile, name)));
+    EMBLEM_REQUIRE(seen.insert(name).second, option, ": column ", in_quotes(name),
+                   " is named by another option, or twice; name it once");
+  };
+  check("--label", wishes.label);
+  check("--weight", wishes.weight);
+  for (const std::string& name : wishes.categories) check("--categories", name);
+  for (const std::string& name : wishes.numbers) check("--numbers", name);
+  for (const std::string& name : wishes.skipped) check("--skip", name);
+}
 
 std::vector<ColumnChoice> choose_columns(const DataProfile& profile, const ColumnWishes& wishes) {
   check_wishes(profile, wishes);

@@ -5,10 +5,27 @@
 #include <string>
 #include <vector>
 
-#include "init/column_wishes.h"
 #include "init/sample.h"
 
 namespace emblem {
+
+// What the user says about columns.
+struct ColumnWishes {
+  std::string label, weight;
+  std::vector<std::string> categories, numbers, skipped;
+
+  // Whether the user says what the column is.
+  bool names(const std::string& column) const;
+};
+
+bool contains(const std::vector<std::string>& names, const std::string& name);
+
+// Throws Error when a wish names no column of the data, which lists the columns, or names one
+// twice.
+void check_wishes(const DataProfile& profile, const ColumnWishes& wishes);
+
+// Quoted names, about a line of them.
+std::string column_list(const DataProfile& profile);
 
 enum class ColumnUse { kNumber, kCategory, kSequence, kDate, kSkipped, kLabel, kWeight };
 
@@ -24,7 +41,7 @@ struct ColumnChoice {
   std::vector<std::string> vocabulary;
   // Texts like "NA" that are values in this column, although they are missing ones in numbers.
   int64_t absent_values = 0;
-  double missing_share = 0;             // of the rows, as training sees them
+  double missing_share = 0;             // share of the rows, as training sees them
   std::string normalizer;               // kNumber; kDate: of the days
   std::vector<std::string> na_strings;  // kNumber: missing values that the loader does not know
   double median = 0;                    // kNumber

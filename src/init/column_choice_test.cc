@@ -137,6 +137,14 @@ TEST(ColumnChoice, DatesBecomeParts) {
   EXPECT_EQ(choice_of("timestamp", 500, seconds).use, ColumnUse::kDate);
   EXPECT_EQ(choice_of("amount", 500, seconds).use, ColumnUse::kNumber);
   EXPECT_EQ(choice_of("when", 500, [](int) { return "2024-05-01"; }).why, "constant");
+  for (const char* missing : {"NaT", "0000-00-00", "0000-00-00 00:00:00"}) {
+    const auto gaps = [=](int i) {
+      return i % 10 == 0 ? missing : "2024-05-" + std::to_string(i % 28 + 1);
+    };
+    EXPECT_EQ(choice_of("when", 500, gaps).use, ColumnUse::kDate) << missing;
+  }
+  const auto named = [](int i) { return std::to_string(i % 28 + 1) + "-Oct-22"; };
+  EXPECT_EQ(choice_of("when", 500, named).use, ColumnUse::kDate);
 }
 
 TEST(ColumnChoice, AmountsAreNumbersAndNotLists) {
@@ -171,6 +179,50 @@ TEST(ColumnChoice, SentinelsAreMissingValues) {
   const auto tail = [](int i) { return i % 500 == 0 ? std::to_string(1000 * i) : one_of(i, 97); };
   EXPECT_THAT(choice_of("n", 5000, tail).na_strings, IsEmpty()) << "outliers are not repeated";
   EXPECT_THAT(choice_of("n", 5000, tail).normalizer, HasSubstr("limit=8"));
+}
+
+TEST(ColumnChoice, AdjacentSentinelsAreMissingValues) {
+  const ColumnChoice age = choice_of("age", 5000, [](int i) {
+    return i % 25 == 0 ? std::to_string(997 + i / 25 % 3) : std::to_string(18 + i * 7919 % 70);
+  });
+  EXPECT_THAT(age.na_strings, UnorderedElementsAre("997", "998", "999"));
+  EXPECT_THAT(age.warning, HasSubstr("999, 998, 997, far from all other values, in 4 % of the"));
+  const auto codes = [](int i) {
+    return std::to_string(i % 25 == 0 ? -(8 + i % 2) : i * 7919 % 70);
+  };
+  EXPECT_THAT(choice_of("n", 5000, codes).na_strings, IsEmpty()) << "near other values";
+}
+
+TEST(ColumnChoice, SentinelsAmongMostlyZerosAreMissingValues) {
+  const auto gains = [](int i) {
+    return std::to_string(i % 50 == 0 ? 999999 : i % 40 == 1 ? 100 + i * 7919 % 900 : 0);
+  };
+  EXPECT_THAT(choice_of("gain", 5000, gains).na_strings, ElementsAre("999999"));
+  const auto flag = [](int i) { return std::to_string(i % 50 == 0 ? 99 : 0); };
+  EXPECT_THAT(choice_of("flag", 5000, flag).na_strings, IsEmpty()) << "two values";
+  const auto few = [](int i) { return i % 50 == 0 ? "1.5" : i % 50 == 1 ? "40" : "0"; };
+  EXPECT_THAT(choice_of("few", 5000, few).na_strings, IsEmpty());
+}
+
+TEST(ColumnChoice, PlaceholdersOfDatesAreMissingValues) {
+  const auto dates = [](const std::string& placeholder, const std::string& end) {
+    return choice_of("at", 5000, [=](int i) {
+      if (i % 20 == 0) return placeholder + end;
+      return cat("20", 20 + i % 5, "-0", 1 + i % 9, "-1", i % 10, end);
+    });
+  };
+  for (const std::string placeholder : {"9999-12-31", "1900-01-01"}) {
+    for (const std::string end : {"", " 00:00:00"}) {
+      const ColumnChoice choice = dates(placeholder, end);
+      EXPECT_EQ(choice.use, ColumnUse::kDate);
+      EXPECT_THAT(choice.na_strings, ElementsAre(placeholder + end));
+      EXPECT_THAT(choice.warning,
+                  HasSubstr(placeholder + end + ", far from all other values, in 5"));
+      EXPECT_THAT(choice.normalizer, HasSubstr("limit=8"));
+      EXPECT_NEAR(choice.missing_share, 0.05, 1e-3);
+    }
+  }
+  EXPECT_THAT(dates("2022-02-02", "").na_strings, IsEmpty());
 }
 
 TEST(ColumnChoice, TextsForMissingNumbersAreThoseOfTheirColumn) {

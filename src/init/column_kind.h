@@ -27,7 +27,7 @@ std::optional<config::NumberFormat> amount_format_of(const ColumnProfile& column
 
 // The dates of a column that holds dates; null for others.
 const DateProfile* dates_of(const ColumnProfile& column);
-// Of such a column: "5/1/2024" is in January.
+// For such a column: "5/1/2024" is in January.
 bool has_day_first(const ColumnProfile& column);
 
 // The lists that a column of text holds; null when its fields are single values.

@@ -4,17 +4,17 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
-#include "core/hash.h"
-#include "data/format/csv_field.h"
-#include "data/format/number_form.h"
-#include "data/format/text_scan.h"
+#include "core/math/hash.h"
+#include "core/text/text.h"
+#include "data/format/text/csv_field.h"
+#include "data/format/text/number_form.h"
+#include "data/format/text/text_scan.h"
 #include "init/lower_case.h"
 
 namespace emblem {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // "1e39": a decimal number, but too large for a float.
 bool is_out_of_range(std::string_view text) {
@@ -75,6 +75,49 @@ void add_to_list(std::string_view text, ListProfile& list) {
 
 }  // namespace
 
+void NumberSample::add(double value) {
+  constexpr size_t kMost = 20000;
+  if (seen_++ % stride_ != 0) return;
+  values_.push_back(value);
+  if (values_.size() < kMost) return;
+  for (size_t i = 0; i < kMost / 2; ++i) values_[i] = values_[2 * i];
+  values_.resize(kMost / 2);
+  stride_ *= 2;
+}
+
+void NumberSample::add(const NumberSample& other) {
+  for (const double value : other.values_) add(value);
+}
+
+void WordCounts::add(std::string_view text) {
+  if (const auto found = counts_.find(text); found != counts_.end()) {
+    ++found->second;
+  } else if (counts_.size() < kMost) {
+    counts_.emplace(text, 1);
+  } else {
+    is_complete_ = false;
+  }
+}
+
+std::vector<std::string> WordCounts::by_frequency() const {
+  std::vector<std::pair<std::string, int64_t>> words(counts_.begin(), counts_.end());
+  std::stable_sort(words.begin(), words.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> texts;
+  for (auto& [text, count] : words) texts.push_back(std::move(text));
+  return texts;
+}
+
+void DateProfile::add(const DateTime& date) {
+  const auto day = static_cast<double>(date.days);
+  first = count == 0 ? day : std::min(first, day);
+  last = count == 0 ? day : std::max(last, day);
+  ++count;
+  days.add(static_cast<double>(date_number(date, config::DAYS)));
+  distinct_days.add(hash_of_integer(date.days));
+  hours.insert(static_cast<int>(date.seconds) / 3600);
+}
+
 void Moments::add(double value) {
   const double before = static_cast<double>(count_++);
   const double n = static_cast<double>(count_);
@@ -101,10 +144,12 @@ bool is_default_absent_text(std::string_view text) {
 
 bool is_absent_text(std::string_view text) {
   static constexpr std::string_view kTexts[] = {
-      "?",    "-",    "--",   ".",        "*",         "na",      "n/a",     "n.a.",    "#n/a",
-      "<na>", "nil",  "null", "none",     "nan",       "-nan",    "\\n",     "missing", "unknown",
-      "inf",  "+inf", "-inf", "infinity", "-infinity", "#value!", "#div/0!", "#num!",   "#ref!"};
-  if (text.size() > 9) return false;
+      "?",       "-",     "--",    ".",        "*",          "na",
+      "n/a",     "n.a.",  "#n/a",  "<na>",     "nil",        "null",
+      "none",    "nan",   "-nan",  "\\n",      "missing",    "unknown",
+      "inf",     "+inf",  "-inf",  "infinity", "-infinity",  "#value!",
+      "#div/0!", "#num!", "#ref!", "nat",      "0000-00-00", "0000-00-00 00:00:00"};
+  if (text.size() > 19) return false;
   const std::string lower = lower_case(text);
   return std::find(std::begin(kTexts), std::end(kTexts), lower) != std::end(kTexts);
 }

@@ -3,17 +3,59 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/distinct_count.h"
-#include "init/date_profile.h"
-#include "init/value_samples.h"
+#include "data/format/text/date_text.h"
 
 namespace emblem {
+
+// Numbers at equal distances, up to 20,000 of them.
+class NumberSample {
+ public:
+  void add(double value);
+  // Becomes the sample of both, as if they were of one column.
+  void add(const NumberSample& other);
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+  int64_t stride_ = 1, seen_ = 0;
+};
+
+// Distinct texts with their counts, as long as they are few.
+class WordCounts {
+ public:
+  static constexpr size_t kMost = 1000;
+
+  void add(std::string_view text);
+  bool is_complete() const { return is_complete_; }  // no text was too many
+  const std::map<std::string, int64_t, std::less<>>& counts() const { return counts_; }
+  // The most frequent first.
+  std::vector<std::string> by_frequency() const;
+
+ private:
+  std::map<std::string, int64_t, std::less<>> counts_;
+  bool is_complete_ = true;
+};
+
+// The dates of a column: which of their parts differ.
+struct DateProfile {
+  int64_t count = 0;
+  NumberSample days;  // since 1970, with the time as a fraction
+  DistinctCount distinct_days;
+  std::set<int> hours;
+  double first = 0, last = 0;  // days
+
+  void add(const DateTime& date);
+};
 
 // Mean and deviation in one pass (Welford).
 class Moments {
@@ -39,7 +81,7 @@ struct ListProfile {
   WordCounts words;
 };
 
-// Texts that are numbers in one of the forms of data/format/number_form.h, and not plain ones.
+// Texts that are numbers in one of the forms of data/format/text/number_form.h, and not plain ones.
 struct AmountProfile {
   int64_t count = 0;
   NumberSample numbers;
@@ -53,28 +95,28 @@ struct ColumnProfile {
   std::string name;
   bool is_text_file = true;  // values are text, or read as text; else the file has types
   bool is_typed = false;     // values are read as text, but numbers in the file
-  bool is_list = false;      // of a columnar file: rows hold lists of values
+  bool is_list = false;      // in a columnar file: rows hold lists of values
   std::string unusable;      // why no feature can be made of the column; "" for most
 
   int64_t rows = 0;
   int64_t missing = 0;                    // empty fields
   std::map<std::string, int64_t> absent;  // texts that stand for missing values, with counts
   int64_t numbers = 0;
-  int64_t integers = 0;          // of the numbers: whole ones, "3.0" too
-  int64_t decimal_integers = 0;  // of the integers: those with a point, "3.0"
-  int64_t leading_zeros = 0;     // of the integers: "05064"
+  int64_t integers = 0;          // numbers that are whole, "3.0" too
+  int64_t decimal_integers = 0;  // integers with a point, "3.0"
+  int64_t leading_zeros = 0;     // integers with leading zeros: "05064"
   int64_t out_of_range = 0;      // numbers that a float cannot hold: 1e39; they count as texts
   std::string range_example;     // the first of them
   // The first kOtherTextsListed different texts that are neither numbers, amounts nor dates, and
   // not missing, with counts.
   std::map<std::string, int64_t, std::less<>> other_texts;
-  int64_t with_point = 0;  // of the numbers: "1.5"
+  int64_t with_point = 0;  // numbers with a point: "1.5"
   // Dates in text with the month and with the day first, and whole numbers as dates.
   DateProfile month_first, day_first, date_numbers;
   AmountProfile comma_groups, point_groups;  // "$3,456", "1.234,50"
   int64_t padded = 0;                        // values with spaces around them
   int64_t bags = 0;                          // rows with other than one value, in files with types
-  int64_t shortest_list = std::numeric_limits<int64_t>::max();  // of those that are not empty
+  int64_t shortest_list = std::numeric_limits<int64_t>::max();  // shortest list that is not empty
   int64_t longest_list = 0;
   bool ascends = true;  // each integer is its predecessor plus 1
   double min = std::numeric_limits<double>::infinity();

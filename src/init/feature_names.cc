@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 namespace emblem {
 namespace {

@@ -7,7 +7,7 @@
 #include <bit>
 #include <set>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "init/feature_names.h"
 #include "init/lower_case.h"
 
@@ -41,10 +41,10 @@ std::string boundaries_of(config::DatePart part) {
   }
 }
 
-class Writer {
+class FeatureWriter {
  public:
-  Writer(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
-         const FeatureSizes& sizes)
+  FeatureWriter(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
+                const FeatureSizes& sizes)
       : profile_(profile), columns_(columns), sizes_(sizes) {
     std::vector<std::string> names;
     for (const ColumnProfile& column : profile.columns) names.push_back(column.name);
@@ -204,7 +204,7 @@ class Writer {
   const DataProfile& profile_;
   const std::vector<ColumnChoice>& columns_;
   FeatureSizes sizes_;
-  std::vector<std::string> names_;  // of features, by column
+  std::vector<std::string> names_;  // names of features, by column
   std::set<std::string> taken_;
 };
 
@@ -213,7 +213,7 @@ class Writer {
 std::vector<WrittenFeature> write_features(const DataProfile& profile,
                                            const std::vector<ColumnChoice>& columns,
                                            const FeatureSizes& sizes) {
-  return Writer(profile, columns, sizes).features();
+  return FeatureWriter(profile, columns, sizes).features();
 }
 
 std::string skipped_text(const DataProfile& profile, const std::vector<ColumnChoice>& columns) {

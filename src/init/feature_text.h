@@ -22,7 +22,7 @@ struct FeatureSizes {
   enum class Lists { kSequences, kPooled } lists = Lists::kSequences;
 };
 
-// Of all columns that are used, in their order.
+// Features of all columns that are used, in their order.
 std::vector<WrittenFeature> write_features(const DataProfile& profile,
                                            const std::vector<ColumnChoice>& columns,
                                            const FeatureSizes& sizes);

@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/text.h"
-#include "data/format/csv_field.h"
+#include "core/text/text.h"
 #include "data/format/decoder.h"
-#include "data/format/text_scan.h"
+#include "data/format/text/csv_field.h"
+#include "data/format/text/text_scan.h"
 #include "emblem/error.h"
+#include "init/column_kind.h"
 #include "init/lower_case.h"
 
 namespace emblem {
@@ -167,8 +168,6 @@ void choose_binary(const ColumnProfile& label, const std::vector<Value>& values,
     EMBLEM_REQUIRE(known || !label.has_all_values, "--label-positive: no row of the sample has ",
                    in_quotes(choice.positive), " in column ", in_quotes(label.name), "; it has ",
                    list(values));
-    EMBLEM_REQUIRE(!label.is_typed, "--label-positive is for labels of text; column ",
-                   in_quotes(label.name), " holds numbers");
   } else {
     const bool all_binary = std::all_of(values.begin(), values.end(),
                                         [](const Value& value) { return is_binary(value.text); });
@@ -182,7 +181,7 @@ void choose_binary(const ColumnProfile& label, const std::vector<Value>& values,
       choice.positive = values[0].text;
   }
   choice.share = positive_share(values, choice);
-  if (label.is_typed && !choice.positive.empty()) {
+  if (label.is_typed && !choice.positive.empty() && wanted.empty()) {
     // Numbers of files with types are compared with the values, not with a text.
     EMBLEM_REQUIRE(values.size() == 2, "label ", in_quotes(label.name), " is ",
                    in_quotes(values[0].text), " in all sampled rows; there is nothing to learn");
@@ -196,18 +195,51 @@ void choose_binary(const ColumnProfile& label, const std::vector<Value>& values,
                                   ": there is nothing to learn; check --label and the data"));
 }
 
+// What the texts of a label are that has too many of them for classes, with what to do.
+std::string advice_on_texts(const ColumnProfile& label, const std::vector<Value>& values) {
+  const std::string example = in_quotes(values[0].text);
+  if (dates_of(label) != nullptr)
+    return cat("dates like ", example, "; labels are numbers or classes: name another column");
+  if (amount_format_of(label))
+    return cat("amounts like ", example,
+               "; labels are plain numbers like 1234.5: write them so, without signs and groups");
+  if (label.numbers * 2 < label.present())
+    return "text; name another column with --label, or the value that is 1 with --label-positive";
+  const auto other = label.other_texts.begin();
+  return cat("numbers in ", label.numbers, " of ", label.rows, " sampled rows and text in others",
+             other == label.other_texts.end() ? "" : cat(", as ", in_quotes(other->first)),
+             "; remove those rows");
+}
+
+// A row of totals, or a header in the middle of a file, is no class.
+void warn_of_rare_classes(const ColumnProfile& label, const std::vector<Value>& values,
+                          LabelChoice& choice) {
+  constexpr int64_t kFewRows = 5;
+  std::vector<std::string> rare;
+  for (const Value& value : values)
+    if (value.count < kFewRows) rare.push_back(in_quotes(value.text));
+  if (rare.empty()) return;
+  const size_t count = rare.size();
+  if (count > 3) rare.resize(3);
+  choice.warnings.push_back(
+      fmt::format("label {}: {} of {} classes {} fewer than {} rows ({}{}); remove these rows if "
+                  "they are mistakes",
+                  in_quotes(label.name), count, values.size(), count == 1 ? "has" : "have",
+                  kFewRows, fmt::join(rare, ", "), count > 3 ? ", ..." : ""));
+}
+
 void choose_classes(const ColumnProfile& label, const std::vector<Value>& values,
                     LabelChoice& choice) {
   constexpr int64_t kRowsOfAClass = 2;
-  EMBLEM_REQUIRE(
-      label.has_all_values &&
-          count_of(values) >= kRowsOfAClass * static_cast<int64_t>(values.size()),
-      "label ", in_quotes(label.name), " has ", label.distinct.exact() ? "" : "about ",
-      label.distinct_count(), " values of text, too many for classes (up to ", kValuesListed,
-      "); name another column with --label, or the value that is 1 with --label-positive");
+  EMBLEM_REQUIRE(label.has_all_values &&
+                     count_of(values) >= kRowsOfAClass * static_cast<int64_t>(values.size()),
+                 "label ", in_quotes(label.name), " has ", label.distinct.exact() ? "" : "about ",
+                 label.distinct_count(), " values, too many for classes (up to ", kValuesListed,
+                 "): ", advice_on_texts(label, values));
   EMBLEM_REQUIRE(values.size() > 1, "label ", in_quotes(label.name), " is ",
                  in_quotes(values[0].text), " in all sampled rows; there is nothing to learn");
   choice.classes = ordered(values);
+  warn_of_rare_classes(label, values, choice);
   choice.share = static_cast<double>(values[0].count) /
                  static_cast<double>(std::max<int64_t>(1, count_of(values)));
 }
@@ -223,7 +255,7 @@ void choose_number(const ColumnProfile& label, LabelChoice& choice) {
                                   ": there is nothing to learn; check --label and the data"));
 }
 
-// Of formats with a label of their own: a number of each row.
+// For formats with a label of their own: a number of each row.
 LabelChoice choose_stored_label(const ColumnProfile& label, const LabelWishes& wishes) {
   LabelChoice choice;
   EMBLEM_REQUIRE(wishes.positive.empty(), "--label-positive is for labels of text; column ",

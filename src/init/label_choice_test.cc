@@ -72,7 +72,30 @@ TEST(LabelChoice, SeveralValuesAreClasses) {
   EXPECT_EQ(choose_label(ratings, {.task = "number"}).task, LabelTask::kNumber);
   ColumnProfile names;
   for (int i = 0; i < 100; ++i) names.add_text("n" + std::to_string(i));
-  EXPECT_THAT(problem_of(names), HasSubstr("100 values of text, too many for classes"));
+  EXPECT_THAT(problem_of(names), HasSubstr("100 values, too many for classes (up to 64): text"));
+}
+
+TEST(LabelChoice, TextsThatAreNoClassesAreNamed) {
+  ColumnProfile prices, days, mixed;
+  for (int i = 0; i < 100; ++i) {
+    prices.add_text("$" + std::to_string(1000 + i));
+    days.add_text("2024-0" + std::to_string(i / 20 + 1) + "-" + std::to_string(i % 20 + 1));
+    mixed.add_text(i % 20 == 0 ? "sold" : std::to_string(i));
+  }
+  EXPECT_THAT(problem_of(prices), HasSubstr("amounts like \"$10"));
+  EXPECT_THAT(problem_of(prices), HasSubstr("labels are plain numbers like 1234.5"));
+  EXPECT_THAT(problem_of(days), HasSubstr("dates like \"2024-0"));
+  EXPECT_THAT(problem_of(mixed),
+              HasSubstr("numbers in 95 of 100 sampled rows and text in others, as \"sold\""));
+}
+
+TEST(LabelChoice, ClassesWithFewRowsAreWarnedAbout) {
+  const LabelChoice choice = choose_label(label_of({{"0", 30}, {"1", 20}, {"Total", 1}}), {});
+  EXPECT_EQ(choice.task, LabelTask::kClasses);
+  ASSERT_EQ(choice.warnings.size(), 1);
+  EXPECT_THAT(choice.warnings[0],
+              HasSubstr("1 of 3 classes has fewer than 5 rows (\"Total\"); remove these rows"));
+  EXPECT_THAT(choose_label(label_of({{"a", 30}, {"b", 20}, {"c", 5}}), {}).warnings, IsEmpty());
 }
 
 TEST(LabelChoice, ManyNumbersAreANumber) {
@@ -96,6 +119,12 @@ TEST(LabelChoice, NumbersOfFilesWithTypesAreNamedByTheirValues) {
   EXPECT_EQ(choice.positive, "");
   EXPECT_THAT(choice.classes, ElementsAre("-1", "1"));
   EXPECT_DOUBLE_EQ(choice.share, 0.25);
+  ColumnProfile stars = label_of({{"1", 2}, {"3", 2}, {"5", 4}});
+  stars.is_typed = true;
+  const LabelChoice five = choose_label(stars, {.positive = "5"});
+  EXPECT_EQ(five.positive, "5") << "label_positive is a number of such files, too";
+  EXPECT_THAT(five.classes, IsEmpty());
+  EXPECT_DOUBLE_EQ(five.share, 0.5);
 }
 
 TEST(LabelChoice, OneClassIsAWarning) {

@@ -1,30 +1,72 @@
 #include "init/sample.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
-#include "core/hash.h"
-#include "core/utf8.h"
-#include "data/format/columnar_decoder.h"
+#include "core/math/hash.h"
+#include "core/text/utf8.h"
+#include "data/format/block.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "data/format/decoder.h"
 #include "data/format/file_kind.h"
-#include "data/format/text_file.h"
-#include "data/format/text_scan.h"
+#include "data/format/text/date_text.h"
+#include "data/format/text/number_text.h"
+#include "data/format/text/text_file.h"
+#include "data/format/text/text_scan.h"
 #include "data/source/remote_storage.h"
-#include "init/typed_text.h"
 
 namespace emblem {
 namespace {
 
+// As parse_date reads it.
+void write_date(int64_t value, int64_t units, std::string& text) {
+  const DateTime time = date_of_units(value, units);
+  // Years of four digits.
+  constexpr int64_t kFirst = -719162, kLast = 2932896;
+  if (time.days < kFirst || time.days > kLast) return write_integer(value, text);
+  const std::chrono::year_month_day date{
+      std::chrono::sys_days{std::chrono::days{static_cast<int32_t>(time.days)}}};
+  text += fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+  if (units == 1) return;
+  const auto seconds = static_cast<int>(time.seconds);
+  text += fmt::format(" {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+  if (const double fraction = time.seconds - seconds; fraction > 0)
+    text += fmt::format("{:.9f}", fraction).substr(1);
+}
+
+void write_integer_of(const ColumnSpec& spec, int64_t units, int64_t value, std::string& text) {
+  if (units > 0) return write_date(value, units, text);
+  if (spec.stored == "uint64") return write_integer(static_cast<uint64_t>(value), text);
+  write_integer(value, text);
+}
+
+// Numbers become decimal ones, dates and timestamps begin with "2026-11-18". One value per row.
+void typed_as_text(const ColumnSpec& spec, Column& column) {
+  if (column.type == ColumnType::kText) return;
+  Column text;
+  text.clear(ColumnType::kText);
+  const int64_t units = units_in_a_day(spec.stored);
+  const size_t count = values_in(column);
+  for (size_t at = 0; at < count; ++at) {
+    if (column.type == ColumnType::kFloat) {
+      if (!std::isnan(column.floats[at])) write_number(column.floats[at], text.text);
+    } else if (column.missing.empty() || column.missing[at] == 0) {
+      write_integer_of(spec, units, column.ints[at], text.text);
+    }
+    text.text_ends.push_back(static_cast<uint32_t>(text.text.size()));
+  }
+  column = std::move(text);
+}
+
 constexpr int64_t kPieceBytes = int64_t{64} << 10;
 constexpr int64_t kPieceRecords = 1024;
-
-std::string_view text_at(const Column& column, size_t row) {
-  const size_t begin = row == 0 ? 0 : column.text_ends[row - 1];
-  return std::string_view(column.text).substr(begin, column.text_ends[row] - begin);
-}
 
 [[noreturn]] void refuse_encoding(const std::string& problem) {
   throw Error(ErrorCode::kInvalidArgument, problem);
@@ -176,8 +218,8 @@ class Sampler {
     for (const uint64_t content : contents) contents_.add(content);
   }
 
-  // Of a columnar file: columns of one value a row become text, to which the rules of text files
-  // apply.
+  // For a columnar file: columns of one value per row become text, to which the rules of text
+  // files apply.
   void read_as_text() {
     for (size_t i = 0; i < profile_.columns.size(); ++i) {
       Column& column = piece_.block.columns[i];
@@ -190,7 +232,7 @@ class Sampler {
     }
   }
 
-  // Of the values that were just read.
+  // Checks the values that were just read.
   void require_utf8(int file) const {
     for (const Column& column : piece_.block.columns) {
       if (find_invalid_utf8(column.text) == std::string_view::npos) continue;
@@ -236,7 +278,7 @@ class Sampler {
   static void add_value(const Column& column, size_t at, ColumnProfile& profile) {
     if (column.type == ColumnType::kFloat) {
       profile.add_number(column.floats[at]);
-    } else if (!column.missing.empty() && column.missing[at] != 0) {
+    } else if (column.is_marked_missing(at)) {
       profile.add_missing();
     } else {
       profile.add_key(column.ints[at]);
@@ -249,7 +291,7 @@ class Sampler {
     const auto end = static_cast<size_t>(column.offsets[row + 1]);
     int64_t added = 0;
     for (size_t at = begin; at < end; ++at) {
-      if (is_missing(column, at)) continue;
+      if (is_missing_at(column, at)) continue;
       ++added;
       if (column.type != ColumnType::kText) {
         add_value(column, at, profile);
@@ -260,12 +302,6 @@ class Sampler {
       }
     }
     profile.add_list(static_cast<int64_t>(end - begin), added);
-  }
-
-  static bool is_missing(const Column& column, size_t at) {
-    if (column.type == ColumnType::kFloat) return std::isnan(column.floats[at]);
-    if (column.type == ColumnType::kText) return text_at(column, at).empty();
-    return !column.missing.empty() && column.missing[at] != 0;
   }
 
   static void add_bag(const Column& column, size_t row, ColumnProfile& profile) {
@@ -282,7 +318,7 @@ class Sampler {
   std::unique_ptr<Decoder> decoder_;
   DecodedPiece piece_;
   std::vector<LabelLink> links_;
-  DistinctCount contents_;  // of whole rows
+  DistinctCount contents_;  // distinct whole rows
   std::string first_bad_;
   int label_ = -1;
   bool is_columnar_ = false;

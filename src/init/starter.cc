@@ -3,19 +3,181 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <string>
+#include <vector>
 
-#include "config/check.h"
-#include "config/load.h"
-#include "core/text.h"
-#include "data/format/columnar_decoder.h"
+#include "config/load/load.h"
+#include "core/text/joined.h"
+#include "core/text/parse_number.h"
+#include "core/text/text.h"
+#include "data/feature/column_requests.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "data/format/decoder.h"
 #include "emblem/error.h"
-#include "init/column_table.h"
-#include "init/holdout_choice.h"
+#include "init/column_choice.h"
+#include "init/column_kind.h"
+#include "init/feature_text.h"
+#include "init/label_choice.h"
+#include "init/lower_case.h"
+#include "model/check/check.h"
 
 namespace emblem {
 namespace {
+
+constexpr size_t kMostLines = 200;
+constexpr size_t kNameWidth = 30, kFeatureWidth = 38;
+
+// Cut or padded to `width` characters.
+std::string fit(const std::string& text, size_t width) {
+  std::string shown;
+  size_t characters = 0;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    while (end < text.size() && (text[end] & 0xc0) == 0x80) ++end;
+    if (characters + 1 == width && end < text.size()) {
+      shown += "~";
+      ++characters;
+      break;
+    }
+    shown += text.substr(at, end - at);
+    ++characters;
+    at = end;
+  }
+  return shown + std::string(width - std::min(width, characters), ' ');
+}
+
+std::string label_text(const LabelChoice& label) {
+  switch (label.task) {
+    case LabelTask::kClasses:
+      return fmt::format("label, {} classes", label.classes.size());
+    case LabelTask::kNumber:
+      return "label, a number";
+    case LabelTask::kBinary:
+      break;
+  }
+  const std::string& positive = label.classes.empty() ? label.positive : label.classes[1];
+  return positive.empty() ? "label" : fmt::format("label, {} is 1", in_quotes(positive));
+}
+
+std::string category_text(const ColumnChoice& choice) {
+  const std::string kind =
+      choice.use == ColumnUse::kSequence ? fmt::format("sequence of {}", in_quotes(choice.target))
+      : choice.separator.empty()         ? "category"
+                                         : fmt::format("list by {}", in_quotes(choice.separator));
+  return choice.vocabulary.empty()
+             ? fmt::format("{}, dynamic up to {}", kind, capacity_for(choice.distinct))
+             : fmt::format("{}, {} words", kind, choice.vocabulary.size());
+}
+
+std::string date_text(const ColumnChoice& choice) {
+  return joined(choice.parts, ", ",
+                [](config::DatePart part) { return lower_case(config::DatePart_Name(part)); });
+}
+
+std::string feature_text(const ColumnChoice& choice, const LabelChoice& label) {
+  switch (choice.use) {
+    case ColumnUse::kLabel:
+      return label_text(label);
+    case ColumnUse::kWeight:
+      return "sample weight";
+    case ColumnUse::kSkipped:
+      return fmt::format("skipped: {}", choice.why);
+    case ColumnUse::kDate:
+      return date_text(choice);
+    case ColumnUse::kNumber:
+      return fmt::format(
+          "{}, {}{}", choice.value_dim > 0 ? fmt::format("{} numbers", choice.value_dim) : "number",
+          choice.normalizer.starts_with("method=log1p") ? "log1p" : "zscore",
+          choice.na_strings.empty() ? ""
+                                    : fmt::format(", {} texts missing", choice.na_strings.size()));
+    case ColumnUse::kCategory:
+    case ColumnUse::kSequence:
+      break;
+  }
+  return category_text(choice);
+}
+
+// What is known of the label, after the number of rows.
+std::string outcome_text(const LabelChoice& label) {
+  if (label.task == LabelTask::kBinary)
+    return fmt::format("{:.2f} % of them positive", 100 * label.share);
+  if (label.task == LabelTask::kClasses)
+    return fmt::format("{:.2f} % of them in the largest class", 100 * label.share);
+  return fmt::format("labels of mean {:.4g} and deviation {:.4g}", label.mean, label.deviation);
+}
+
+std::string line_of(const ColumnProfile& column, const ColumnChoice& choice,
+                    const LabelChoice& label) {
+  const double missing = 100 * choice.missing_share;
+  return fmt::format("{} {:<8} {:>8} {:>10}  {}\n", fit(printable(column.name), kNameWidth),
+                     choice.found, missing > 0 ? fmt::format("{:.1f} %", missing) : "-",
+                     fmt::format("{}{}", column.distinct.exact() ? "" : "~",
+                                 column.distinct_count() + choice.absent_values),
+                     trim(fit(printable(feature_text(choice, label)), kFeatureWidth)));
+}
+
+// Lines of at most 100 characters.
+std::string column_table(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
+                         const LabelChoice& label) {
+  std::string text = fmt::format("{} {:<8} {:>8} {:>10}  {}\n", fit("column", kNameWidth), "found",
+                                 "missing", "distinct", "feature");
+  for (size_t i = 0; i < std::min(columns.size(), kMostLines); ++i)
+    text += line_of(profile.columns[i], columns[i], label);
+  if (columns.size() > kMostLines)
+    text += fmt::format("and {} columns more\n", columns.size() - kMostLines);
+  const std::string of_all =
+      profile.all_read ? "" : fmt::format(" of about {}", format_count(profile.total_rows));
+  return text +
+         fmt::format("\n{}{} rows read, {}\n", profile.rows_read, of_all, outcome_text(label));
+}
+
+// Single values that are equal in files of all formats. Dates are not: they are numbers in some.
+bool is_comparable(const ColumnProfile& column) {
+  return column.is_text_file && !column.is_list && column.unusable.empty() &&
+         column.present() > 0 && dates_of(column) == nullptr;
+}
+
+bool is_key(const ColumnProfile& column) {
+  return column.present() == column.rows && column.rows >= 50 &&
+         static_cast<double>(column.distinct_count()) > 0.98 * static_cast<double>(column.rows);
+}
+
+// A column that has another value in each row, else the used columns with the most values; none
+// where many rows are equal: they would all be on one side.
+std::vector<std::string> choose_holdout_fields(const DataProfile& profile,
+                                               const std::vector<ColumnChoice>& columns) {
+  constexpr size_t kMostFields = 16;
+  constexpr double kFewestContents = 200;  // for a share of them to be near that of the rows
+  if (!reads_as_requested(profile.source.type)) return {};
+  std::vector<const ColumnProfile*> candidates;
+  double contents = 0;       // different ones among the values of the candidates, at least
+  bool have_others = false;  // columns that differ, but are no candidates
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const ColumnProfile& column = profile.columns[i];
+    if (columns[i].use == ColumnUse::kLabel) continue;
+    const bool is_used = columns[i].use != ColumnUse::kSkipped && is_comparable(column);
+    if (is_used) {
+      candidates.push_back(&column);
+      contents = std::max(contents, static_cast<double>(column.distinct_count()));
+    } else if (column.distinct_count() > 1 || column.missing > 0) {
+      have_others = true;
+    }
+    if (!is_comparable(column) || !is_key(column)) continue;
+    const bool is_text_key =
+        !is_numeric(column) && list_of(column) == nullptr && columns[i].use == ColumnUse::kSkipped;
+    if (is_integer(column) || is_text_key) return {column.name};
+  }
+  if (!have_others && candidates.size() <= kMostFields) contents = profile.distinct_rows;
+  if (contents < std::min(kFewestContents, 0.5 * static_cast<double>(profile.rows_read))) return {};
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const ColumnProfile* a, const ColumnProfile* b) {
+                     return a->distinct_count() > b->distinct_count();
+                   });
+  if (candidates.size() > kMostFields) candidates.resize(kMostFields);
+  std::vector<std::string> names;
+  for (const ColumnProfile* column : candidates) names.push_back(column->name);
+  return names;
+}
 
 constexpr double kFewRows = 200;
 
@@ -27,12 +189,9 @@ std::string resolve(const std::string& name, const std::vector<std::string>& col
     if (column == name) return column;
   for (const std::string& column : columns)
     if (trim(column) == trim(name) && !trim(name).empty()) return column;
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  const size_t number = parse_number<size_t>(name).value_or(0);
   const bool counts = source.type == config::CsvDataset && !source.with_header;
-  return counts && is_number && number >= 1 && number <= columns.size() ? columns[number - 1]
-                                                                        : name;
+  return counts && number >= 1 && number <= columns.size() ? columns[number - 1] : name;
 }
 
 ColumnWishes resolve(ColumnWishes wishes, const DataSource& source) {
@@ -114,12 +273,14 @@ std::vector<std::string> spelling_warnings(const DataProfile& profile,
     warnings.push_back(cat("values of ", padded,
                            " have spaces around them, which are part of the value: requests to a "
                            "served model need them too"));
-  const std::string decimal = counted(categories_that(
-      profile, columns, [](const ColumnProfile& column) { return column.decimal_integers > 0; }));
-  if (!decimal.empty())
-    warnings.push_back(cat("values of ", decimal,
-                           " are whole numbers written as \"3.0\", which is another category than "
-                           "\"3\": other files and requests have to write them in the same way"));
+  const std::string mixed =
+      counted(categories_that(profile, columns, [](const ColumnProfile& column) {
+        return column.decimal_integers > 0 && column.decimal_integers < column.integers;
+      }));
+  if (!mixed.empty())
+    warnings.push_back(cat("whole numbers of ", mixed,
+                           " are written in two ways, \"3\" and \"3.0\", which are different "
+                           "categories: write them in one way"));
   return warnings;
 }
 
@@ -142,6 +303,12 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
                            profile.unnamed_columns, "; pandas writes row numbers so)"));
   if (profile.all_read && profile.total_rows < kFewRows)
     warnings.push_back(cat("only ", profile.rows_read, " rows: metrics are unreliable"));
+  if (!profile.all_read)
+    warnings.push_back(cat(
+        profile.rows_read, " of about ", format_count(profile.total_rows),
+        " rows were read: others may hold values of another form, and up to ",
+        bad_rows_allowed(profile),
+        " rows that cannot be read are skipped (data_config.max_bad_rows); --rows 0 reads all"));
   if (profile.bad_rows > 0)
     warnings.push_back(
         cat(profile.bad_rows, " of the sampled rows cannot be read and are skipped"));

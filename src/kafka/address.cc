@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/text/joined.h"
+#include "core/text/parse_number.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -13,7 +15,7 @@ namespace {
 constexpr std::string_view kScheme = "kafka://";
 constexpr const char* kForm = "kafka://host:port,host:port/topic?property=value&...";
 
-// Without them the reader could not say which messages it has given out.
+// Properties without which the reader could not say which messages it has given out.
 constexpr std::string_view kReserved[] = {"bootstrap.servers", "metadata.broker.list",
                                           "enable.auto.commit", "enable.auto.offset.store",
                                           "enable.partition.eof"};
@@ -35,11 +37,9 @@ std::string decoded(std::string_view text) {
 }
 
 int64_t number(const std::string& name, const std::string& value, int64_t most) {
-  int64_t found = -1;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), found);
-  EMBLEM_REQUIRE(
-      error == std::errc() && end == value.data() + value.size() && found >= 0 && found <= most,
-      "kafka: ", name, " is \"", printable(value), "\", expected a number from 0 to ", most);
+  const int64_t found = parse_number<int64_t>(value).value_or(-1);
+  EMBLEM_REQUIRE(found >= 0 && found <= most, "kafka: ", name, " is \"", printable(value),
+                 "\", expected a number from 0 to ", most);
   return found;
 }
 
@@ -48,10 +48,8 @@ template <size_t kCount>
 size_t choice(const std::string& name, const std::string& value,
               const std::string_view (&choices)[kCount]) {
   const auto found = std::find(std::begin(choices), std::end(choices), value);
-  std::string list;
-  for (const std::string_view each : choices) list += cat(list.empty() ? "" : " or ", each);
   EMBLEM_REQUIRE(found != std::end(choices), "kafka: ", name, " is \"", printable(value),
-                 "\", expected ", list);
+                 "\", expected ", joined(choices, " or "));
   return static_cast<size_t>(found - std::begin(choices));
 }
 
@@ -140,7 +138,7 @@ KafkaAddress parse_kafka_address(const std::string& text) {
     const size_t equals = each.find('=');
     const std::string name = decoded(each.substr(0, equals));
     EMBLEM_REQUIRE(equals != std::string::npos && equals > 0, shown, "?...: \"", printable(name),
-                   "\" is no setting; expected name=value");
+                   "\" is not a setting; expected name=value");
     EMBLEM_REQUIRE(!is_secret_kafka_property(name), shown, "?...: ", name,
                    " is a secret, and addresses are stored and shown; write it into a file that "
                    "only you can read and give properties=FILE");

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/text.h"
+
 namespace emblem {
 
 // Whether this program was built with librdkafka.
@@ -36,10 +38,9 @@ struct KafkaAddress {
   int max_wait_ms = 1000;
   Gap gap = Gap::kError;
   int timeout_ms = 30000;
-  std::vector<std::pair<std::string, std::string>> properties;  // of librdkafka, in order
+  // Properties of librdkafka, in order.
+  std::vector<std::pair<std::string, std::string>> properties;
 };
-
-inline bool is_kafka_address(std::string_view text) { return text.starts_with("kafka://"); }
 
 // Throws Error for text that is no address, for settings with an invalid value, and for secrets in
 // the query. Reads FILE.

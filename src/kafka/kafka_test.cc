@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 #include "kafka/address.h"
 #include "kafka/producer.h"

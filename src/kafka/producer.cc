@@ -17,7 +17,7 @@ namespace emblem {
 struct KafkaProducer::State {
   std::string brokers;
   int mock_brokers = 0;
-  // Of messages that were given up since the last flush.
+  // Messages that were given up since the last flush.
   int64_t failed = 0;
   std::string first_error;
   KafkaHandle handle;  // ends before what its callbacks write
@@ -47,12 +47,12 @@ struct KafkaProducer::State {
       if (header.name != nullptr)
         rd_kafka_header_add(headers.get(), header.name, -1, header.value.data(),
                             static_cast<ssize_t>(header.value.size()));
-      const auto error = rd_kafka_producev(
-          handle.get(), RD_KAFKA_V_TOPIC(topic.c_str()), RD_KAFKA_V_PARTITION(partition),
-          RD_KAFKA_V_KEY(key.data(), key.size()),
-          RD_KAFKA_V_VALUE(const_cast<char*>(message.data()), message.size()),
-          RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-          RD_KAFKA_V_END);
+      const auto error =
+          rd_kafka_producev(handle.get(), RD_KAFKA_V_TOPIC(topic.c_str()),
+                            RD_KAFKA_V_PARTITION(partition), RD_KAFKA_V_KEY(key.data(), key.size()),
+                            RD_KAFKA_V_VALUE(const_cast<char*>(message.data()), message.size()),
+                            RD_KAFKA_V_HEADERS(headers.get()),
+                            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) headers.release();  // belong to the message now
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
       if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
@@ -107,12 +107,13 @@ void KafkaProducer::flush(std::chrono::milliseconds timeout) {
                 cat("kafka: ", failed, " messages were refused and are lost; the first: ",
                     first_error, "; send them again"));
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
-  throw Error(ErrorCode::kUnavailable, cat("kafka: ", rd_kafka_outq_len(state_->handle.get()),
-                                           " messages were not taken: ", rd_kafka_err2str(error)));
+  throw Error(ErrorCode::kUnavailable,
+              cat("kafka: ", rd_kafka_outq_len(state_->handle.get()),
+                  " messages were not accepted: ", rd_kafka_err2str(error)));
 }
 
 void KafkaProducer::refuse_next_messages() {
-  constexpr int16_t kProduce = 0;  // of the protocol
+  constexpr int16_t kProduce = 0;  // number of Produce in the protocol
   rd_kafka_mock_push_request_errors(state_->mock(), kProduce, 1,
                                     RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
 }
@@ -146,7 +147,8 @@ KafkaProducer::KafkaProducer(const std::string&) {
 }
 KafkaProducer KafkaProducer::with_mock_brokers(int) { return KafkaProducer(std::string()); }
 std::string KafkaProducer::brokers() const { return {}; }
-void KafkaProducer::send(const std::string&, std::string_view, std::string_view, const KafkaHeader&) {}
+void KafkaProducer::send(const std::string&, std::string_view, std::string_view,
+                         const KafkaHeader&) {}
 void KafkaProducer::send_to(const std::string&, int32_t, std::string_view) {}
 void KafkaProducer::flush(std::chrono::milliseconds) {}
 void KafkaProducer::create_topic(const std::string&, int) {}

@@ -28,7 +28,8 @@ class KafkaProducer {
 
   std::string brokers() const;  // where others find what was written
 
-  // To the partition of the key or, without one, to any. Messages of a partition stay in order.
+  // Sends to the partition of the key or, without one, to any. Messages of a partition stay in
+  // order.
   void send(const std::string& topic, std::string_view message, std::string_view key = {},
             const KafkaHeader& header = {});
   void send_to(const std::string& topic, int32_t partition, std::string_view message);

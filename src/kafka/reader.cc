@@ -9,9 +9,9 @@
 #include <span>
 #include <thread>
 
-#include "core/interrupt.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/system/interrupt.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "kafka/handles.h"
 
 namespace emblem {
@@ -37,7 +37,7 @@ struct KafkaReader::State {
   KafkaShare share;
   KafkaHandle consumer;
   std::vector<KafkaOffset> start;
-  std::vector<Partition> partitions;  // of the share, by number
+  std::vector<Partition> partitions;  // partitions of the share, by number
   int64_t lost = 0;
   std::string last_error;  // that librdkafka reported
   std::string problem;     // the first one, until messages come again
@@ -135,7 +135,7 @@ void KafkaReader::State::throw_unknown_topic(std::span<const rd_kafka_metadata_t
                   nearest ? cat("; did you mean \"", *nearest, "\"?") : "; create it first"));
 }
 
-// Of the first message of this time or later; -1: there is none.
+// The offset of the first message of this time or later; -1: there is none.
 int64_t KafkaReader::State::offset_at(int32_t partition, int64_t unix_ms) {
   const KafkaPartitions list(rd_kafka_topic_partition_list_new(1));
   auto* entry = rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), partition);

@@ -14,7 +14,7 @@ namespace emblem {
 
 struct KafkaOffset {
   int32_t partition = 0;
-  int64_t offset = 0;  // of the next message
+  int64_t offset = 0;  // offset of the next message
 
   bool operator==(const KafkaOffset&) const = default;
 };
@@ -51,7 +51,7 @@ class KafkaReader {
   ~KafkaReader();
   KafkaReader(const KafkaReader&) = delete;
 
-  // Of every partition of the share, by number: the first offset that is read.
+  // The first offset that is read of every partition of the share, by number.
   const std::vector<KafkaOffset>& start() const;
 
   // kEnd: with until=now, all of it was read.
@@ -59,8 +59,8 @@ class KafkaReader {
   // Waits up to `timeout_ms` for a message and passes it to `take`.
   Polled poll(int timeout_ms, const std::function<void(const KafkaRecord&)>& take);
 
-  // Of every partition of the share, by number: the offset that the next message written to it will
-  // get, as far as brokers have said; at least that of the next message that is read.
+  // For every partition of the share, by number: the offset that the next message written to
+  // it will get, as far as brokers have said; at least that of the next message that is read.
   std::vector<KafkaOffset> ends() const;
 
   // Why nothing can be read, until messages come again; empty: no reason is known.

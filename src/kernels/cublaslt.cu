@@ -1,6 +1,6 @@
 #include "kernels/cublaslt.h"
 
-#include "core/dynamic_library.h"
+#include "core/system/dynamic_library.h"
 #include "emblem/error.h"
 
 namespace emblem::cuda {

@@ -12,8 +12,8 @@ void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, 
   EMBLEM_REQUIRE(a.stride >= a.cols && b.stride >= b.cols && c.stride >= c.cols, "gemm: rows of ",
                  a.cols, ", ", b.cols, " and ", c.cols, " floats overlap at strides ", a.stride,
                  ", ", b.stride, " and ", c.stride);
-  EMBLEM_REQUIRE(context.device == Device::kCpu, "gemm: matrix products are not available on ",
-                 context.device, " yet; use --device cpu");
+  EMBLEM_REQUIRE(context.device == Device::kCpu, "gemm runs on a CPU, but the context's device is ",
+                 context.device, "; use cuda::Matmul");
   cpu::gemm(context, transpose_a, transpose_b, alpha, a, b, beta, c, type);
 }
 

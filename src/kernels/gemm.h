@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/context.h"
-#include "core/half.h"
-#include "core/view.h"
+#include "core/device/context.h"
+#include "core/math/half.h"
+#include "core/memory/view.h"
 
 namespace emblem {
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/tile_gemm.h"
 
@@ -268,7 +268,7 @@ TEST(Gemm, SaysWhatToDoWhenAskedForADeviceItDoesNotRunOn) {
         gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, {data.data(), 2, 3},
              {data.data(), 3, 4}, 0.0f, {data.data(), 2, 4});
       },
-      ThrowsMessage<Error>(HasSubstr("not available on cuda yet; use --device cpu")));
+      ThrowsMessage<Error>(HasSubstr("the context's device is cuda; use cuda::Matmul")));
 }
 
 }  // namespace

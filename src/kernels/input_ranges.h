@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "core/random.h"
+#include "core/math/random.h"
 #include "kernels/gemm.h"
 
 namespace emblem {
 
-// Of each column.
+// Ranges of each column.
 struct InputRanges {
   std::vector<float> low, high;     // 255 steps from one to the other; values beyond are limited
-  std::vector<float> mean;          // of the values,
+  std::vector<float> mean;          // mean of the values,
   std::vector<float> rounded_mean;  // and of what they become
 
   bool empty() const { return low.empty(); }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/cuda_check.h"
+#include "core/device/cuda_check.h"
 #include "kernels/cublaslt.h"
 
 namespace emblem::cuda {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/buffer.h"
-#include "core/half.h"
+#include "core/math/half.h"
+#include "core/memory/buffer.h"
 #include "kernels/gemm.h"
 
 namespace emblem::cuda {
@@ -49,7 +49,7 @@ struct MatmulPlan {
   DType input_type = DType::kF32, output_type = DType::kF32;  // sums are made in fp32
   float beta = 0.0f;
   Epilogue epilogue = Epilogue::kNone;
-  void* vector = nullptr;              // of output_type
+  void* vector = nullptr;              // vector of output_type
   int64_t b_stride = 0, c_stride = 0;  // elements from one row to the next; 0: no gaps
 };
 
@@ -57,8 +57,9 @@ class Matmul {
  public:
   // Null where cuBLASLt has no such product; without an epilogue it always has.
   static std::unique_ptr<Matmul> plan(const MatmulLibrary& library, const MatmulPlan& plan);
-  // Of the ways that cuBLASLt thinks best, the one that is; which may be another next time, and
-  // with it the last bits. Runs the product several times, which beta must allow, and waits.
+  // Chooses the fastest of the ways that cuBLASLt thinks best; which may be another next time,
+  // and with it the last bits. Runs the product several times, which beta must allow, and
+  // waits.
   static std::unique_ptr<Matmul> plan_fastest(const Context& context, const MatmulLibrary& library,
                                               const MatmulPlan& plan);
   ~Matmul();

@@ -4,13 +4,13 @@
 
 #include <cmath>
 
-#include "core/device_test.h"
-#include "core/random.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {
 
-struct Case {
+struct MatmulCudaCase {
   int64_t m, n, k;
   Transpose transpose_a, transpose_b;
   float beta;
@@ -27,8 +27,9 @@ struct Result {
   std::vector<float> c, vector;
 };
 
-// In double precision; `vector` is the bias, or gets the sum over op(A)'s inner dimension.
-Result oracle(const Case& t, const std::vector<float>& a, const std::vector<float>& b,
+// The product in double precision; `vector` is the bias, or gets the sum over op(A)'s inner
+// dimension.
+Result oracle(const MatmulCudaCase& t, const std::vector<float>& a, const std::vector<float>& b,
               Result result) {
   const auto at_a = [&](int64_t i, int64_t k) {
     return t.transpose_a == Transpose::kYes ? a[k * t.m + i] : a[i * t.k + k];
@@ -52,7 +53,7 @@ Result oracle(const Case& t, const std::vector<float>& a, const std::vector<floa
 }
 
 // Whether cuBLASLt has the product.
-bool agrees(const Case& t) {
+bool agrees(const MatmulCudaCase& t) {
   const Context context{.device = Device::kCuda};
   const auto a = normals(t.m * t.k, 1), b = normals(t.k * t.n, 2);
   const Result start{normals(t.m * t.n, 3), normals(t.n, 4)};
@@ -121,14 +122,15 @@ void expect_product_of_wider_rows() {
 }
 
 constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
-const int64_t kShapes[][3] = {{64, 32, 16}, {33, 5, 7}, {700, 479, 130}, {1, 3, 2}, {5, 513, 600}};
+const int64_t kMatmulCudaShapes[][3] = {
+    {64, 32, 16}, {33, 5, 7}, {700, 479, 130}, {1, 3, 2}, {5, 513, 600}};
 
 TEST(MatmulOnCuda, AgreesWithDoublePrecisionInEveryTransposition) {
   if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
   dispatch(
       Device::kCuda, [] {},
       [] {
-        for (const auto& shape : kShapes) {
+        for (const auto& shape : kMatmulCudaShapes) {
           for (const Transpose turn_a : {kNo, kYes}) {
             for (const Transpose turn_b : {kNo, kYes}) {
               for (const float beta : {0.0f, 1.0f}) {
@@ -154,7 +156,7 @@ TEST(MatmulOnCuda, AgreesWithDoublePrecisionWithEveryEpilogueThereIs) {
       Device::kCuda, [] {},
       [] {
         using cuda::Epilogue;
-        for (const auto& shape : kShapes) {
+        for (const auto& shape : kMatmulCudaShapes) {
           SCOPED_TRACE(cat(shape[0], " ", shape[1], " ", shape[2]));
           for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kRelu, Epilogue::kBiasRelu})
             agrees({shape[0], shape[1], shape[2], kNo, kYes, 0.0f, epilogue});

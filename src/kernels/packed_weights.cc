@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/host_vector.h"
-#include "core/thread_pool.h"
+#include "core/memory/scratch_memory.h"
+#include "core/threads/thread_pool.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/cpu/tile_product.h"
 
 namespace emblem::cpu {
 namespace {
 
-// Elements that are worth a thread's while.
+// Grain size: elements that a thread packs or copies at a time.
 constexpr int64_t kPackedAtATime = 64 * 1024, kCopiedAtATime = 16 * 1024;
 // Weights from which on few rows wait for memory: these may be split while they are read.
 constexpr int64_t kWorthSplitting = 256 * 1024;
@@ -89,7 +89,7 @@ void PackedWeights::assign_int8(Matrix<const float> weights, const InputRanges& 
     double offset = 0.0;
     for (size_t k = 0; k < inputs; ++k) {
       to[k] = std::nearbyint(row[k] * steps[k] / scales_[u]);
-      const double weight = double{scales_[u]} * double{to[k]};  // of an element
+      const double weight = double{scales_[u]} * double{to[k]};  // weight of an element
       offset += double{row[k]} * double{ranges.mean[k]} -
                 weight * (double{ranges.rounded_mean[k]} / double{steps[k]} + zeros_[k]);
     }
@@ -117,10 +117,8 @@ void PackedWeights::multiply(Matrix<const float> x, int64_t unit, Matrix<float> 
 }
 
 CopiedRows PackedWeights::copy(const Context& context, Matrix<const float> x) const {
-  static thread_local HostVector<float> memory;
-  const size_t floats = CopiedRows::floats_for(x.rows, inputs_);
-  if (memory.size() < floats) memory.resize(floats);
-  const CopiedRows copies{memory.data(), x.rows, inputs_};
+  static thread_local ScratchMemory<float> memory;
+  const CopiedRows copies{memory.take(CopiedRows::floats_for(x.rows, inputs_)), x.rows, inputs_};
   const Lines lines{.data = x.data, .count = x.rows, .inner = inputs_, .step = x.stride};
   const int64_t each = std::max<int64_t>(1, kCopiedAtATime / inputs_);
   parallel_for(context, x.rows, each,

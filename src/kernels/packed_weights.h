@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/memory/buffer.h"
 #include "kernels/cpu/copied_rows.h"
 #include "kernels/gemm.h"
 #include "kernels/input_ranges.h"
@@ -26,7 +26,7 @@ class PackedWeights {
   void assign(const Context& context, Matrix<const float> weights,
               Transpose transpose = Transpose::kNo, DType type = DType::kF32,
               Rows rows = Rows::kMany);
-  // For predictions by the same weights many times: few rows are fast, too.
+  // Packs for predictions by the same weights many times: few rows are fast, too.
   void assign(Matrix<const float> weights, DType type = DType::kF32);
 
   // In int8: columns of x are rounded to 255 steps of their range, which need not hold all their
@@ -76,7 +76,8 @@ class PackedWeights {
   // In int8: how columns of x are rounded, and what the sums of units mean.
   std::vector<float> factors_, scales_, offsets_;
   std::vector<int32_t> zeros_;
-  Buffer<std::byte> panels_;    // of the kernel, by units; those of wide layers are in huge pages
+  // Panels of the kernel, by units; those of wide layers are in huge pages.
+  Buffer<std::byte> panels_;
   Buffer<float> float_panels_;  // for few rows (TileKernel::multiply_few_floats), if any
 };
 

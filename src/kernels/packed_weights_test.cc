@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem::cpu {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/host_vector.h"
-#include "core/thread_pool.h"
+#include "core/memory/scratch_memory.h"
+#include "core/threads/thread_pool.h"
 #include "kernels/cpu/tile_product.h"
 
 namespace emblem::cpu {
@@ -39,7 +39,7 @@ struct Parts {
 void tile_gemm(const Context& context, const TileKernel& kernel, Transpose transpose_a,
                Transpose transpose_b, float alpha, Matrix<const float> a, Matrix<const float> b,
                int64_t inner, float beta, Matrix<float> c) {
-  static thread_local HostVector<std::byte> left_memory, right_memory;
+  static thread_local ScratchMemory<std::byte> left_memory, right_memory;
   if (beta != 0.0f && beta != 1.0f) scale(beta, c);
   const bool turn_a = transpose_a == Transpose::kYes, turn_b = transpose_b == Transpose::kYes;
   const Parts packed_rows(c.rows, kernel.rows, kLinesAtATime),
@@ -48,14 +48,14 @@ void tile_gemm(const Context& context, const TileKernel& kernel, Transpose trans
   const int64_t step = inner_block(inner);
   for (int64_t k = 0; k < inner; k += step) {
     const int64_t count = std::min(step, inner - k);
-    left_memory.resize(kernel.bytes_for(c.rows, kernel.rows, count));
-    right_memory.resize(kernel.bytes_for(c.cols, kernel.cols, count));
-    const auto left = [&, memory = left_memory.data()](int64_t row) {
-      return memory + row / kernel.rows * kernel.panel_bytes(kernel.rows, count);
-    };
-    const auto right = [&, memory = right_memory.data()](int64_t col) {
-      return memory + col / kernel.cols * kernel.panel_bytes(kernel.cols, count);
-    };
+    const auto left =
+        [&, memory = left_memory.take(kernel.bytes_for(c.rows, kernel.rows, count))](int64_t row) {
+          return memory + row / kernel.rows * kernel.panel_bytes(kernel.rows, count);
+        };
+    const auto right =
+        [&, memory = right_memory.take(kernel.bytes_for(c.cols, kernel.cols, count))](int64_t col) {
+          return memory + col / kernel.cols * kernel.panel_bytes(kernel.cols, count);
+        };
     parallel_for(context, packed_rows.size() + packed_cols.size(), 1, [&](int64_t part, int64_t) {
       if (part < packed_cols.size()) {
         const int64_t col = packed_cols.first(part);
@@ -79,15 +79,15 @@ void tile_gemm(const Context& context, const TileKernel& kernel, Transpose trans
 void tile_gemm(const TileKernel& kernel, Transpose transpose_a, Transpose transpose_b, float alpha,
                Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
                Matrix<float> c) {
-  static thread_local HostVector<std::byte> right;
+  static thread_local ScratchMemory<std::byte> memory;
   if (beta != 0.0f && beta != 1.0f) scale(beta, c);
   const bool turn_a = transpose_a == Transpose::kYes, turn_b = transpose_b == Transpose::kYes;
   const int64_t step = inner_block(inner);
   for (int64_t k = 0; k < inner; k += step) {
     const int64_t count = std::min(step, inner - k);
-    right.resize(kernel.bytes_for(c.cols, kernel.cols, count));
-    kernel.pack_right(lines_of(b, !turn_b, 0, c.cols, k, count), kernel.cols, right.data());
-    multiply_panels(kernel, lines_of(a, turn_a, 0, c.rows, k, count), alpha, right.data(),
+    std::byte* const right = memory.take(kernel.bytes_for(c.cols, kernel.cols, count));
+    kernel.pack_right(lines_of(b, !turn_b, 0, c.cols, k, count), kernel.cols, right);
+    multiply_panels(kernel, lines_of(a, turn_a, 0, c.rows, k, count), alpha, right,
                     kernel.panel_bytes(kernel.cols, count), c.cols, beta != 0.0f || k > 0, c.data,
                     c.stride);
   }

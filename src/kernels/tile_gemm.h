@@ -2,7 +2,7 @@
 // empty.
 #pragma once
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "kernels/cpu/tile_kernel.h"
 #include "kernels/gemm.h"
 

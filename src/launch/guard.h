@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "core/file_descriptor.h"
+#include "core/files/file_descriptor.h"
 
 namespace emblem {
 

@@ -1,11 +1,11 @@
 #include "launch/hosts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
-#include "comm/host_name.h"
-#include "core/text.h"
+#include "comm/tcp/host_name.h"
+#include "core/text/parse_number.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -27,12 +27,9 @@ bool is_host_name(const std::string& host) {
 }
 
 int parse_ranks(const std::string& text, const std::string& word) {
-  int ranks = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
-  EMBLEM_REQUIRE(
-      error == std::errc{} && end == text.data() + text.size() && ranks >= 1 && ranks <= kMostRanks,
-      "--hosts: \"", word, "\" has \"", text, "\" after the colon; expected 1 to ", kMostRanks,
-      " ranks, as in b:2");
+  const int ranks = parse_number<int>(text).value_or(0);
+  EMBLEM_REQUIRE(ranks >= 1 && ranks <= kMostRanks, "--hosts: \"", word, "\" has \"", text,
+                 "\" after the colon; expected 1 to ", kMostRanks, " ranks, as in b:2");
   return ranks;
 }
 
@@ -92,54 +89,55 @@ std::string address_of(const std::string& host) {
   return address;
 }
 
-std::string name_of(const RankSeat& seat) {
-  return cat("rank ", seat.rank, " of ", seat.size, " (host ",
-             seat.host == kThisMachine ? host_name() : seat.host, ")");
+std::string name_of(const RankSlot& slot) {
+  return cat("rank ", slot.rank, " of ", slot.size, " (host ",
+             slot.host == kThisMachine ? host_name() : slot.host, ")");
 }
 
-Roster::Roster(const std::vector<HostRanks>& hosts, int least_ranks) : least_ranks_(least_ranks) {
+RankRoster::RankRoster(const std::vector<HostRanks>& hosts, int least_ranks)
+    : least_ranks_(least_ranks) {
   for (const HostRanks& host : hosts)
-    slots_.insert(slots_.end(), static_cast<size_t>(host.ranks), Slot{host.host});
+    members_.insert(members_.end(), static_cast<size_t>(host.ranks), Member{host.host});
 }
 
-std::vector<RankSeat> Roster::seats() const {
+std::vector<RankSlot> RankRoster::slots() const {
   std::map<std::string, int> ranks_of_host;
-  std::vector<RankSeat> seats;
-  for (const Slot& slot : slots_) {
-    RankSeat seat;
-    seat.rank = static_cast<int>(seats.size());
-    seat.size = static_cast<int>(slots_.size());
-    seat.local_rank = ranks_of_host[slot.host]++;
-    seat.host = slot.host;
-    seats.push_back(seat);
+  std::vector<RankSlot> slots;
+  for (const Member& member : members_) {
+    RankSlot slot;
+    slot.rank = static_cast<int>(slots.size());
+    slot.size = static_cast<int>(members_.size());
+    slot.local_rank = ranks_of_host[member.host]++;
+    slot.host = member.host;
+    slots.push_back(slot);
   }
-  for (RankSeat& seat : seats) seat.local_size = ranks_of_host[seat.host];
-  return seats;
+  for (RankSlot& slot : slots) slot.local_size = ranks_of_host[slot.host];
+  return slots;
 }
 
-bool Roster::remove_host(const std::string& host) {
-  std::vector<Slot> left;
-  std::copy_if(slots_.begin(), slots_.end(), std::back_inserter(left),
-               [&](const Slot& slot) { return slot.host != host; });
-  if (left.size() == slots_.size() || std::ssize(left) < std::max(1, least_ranks_)) return false;
-  slots_ = std::move(left);
+bool RankRoster::remove_host(const std::string& host) {
+  std::vector<Member> left;
+  std::copy_if(members_.begin(), members_.end(), std::back_inserter(left),
+               [&](const Member& member) { return member.host != host; });
+  if (left.size() == members_.size() || std::ssize(left) < std::max(1, least_ranks_)) return false;
+  members_ = std::move(left);
   return true;
 }
 
-std::vector<std::string> Roster::remove(const LostRanks& lost) {
+std::vector<std::string> RankRoster::remove(const LostRanks& lost) {
   std::vector<std::string> lines;
-  const auto left = [&] { return cat("; ranks left: ", slots_.size()); };
-  for (Slot& slot : slots_) {
-    const bool failed = lost.failed_rank == &slot - slots_.data();
-    slot.failures_in_a_row = failed ? slot.failures_in_a_row + 1 : 0;
+  const auto left = [&] { return cat("; ranks left: ", members_.size()); };
+  for (Member& member : members_) {
+    const bool failed = lost.failed_rank == &member - members_.data();
+    member.failures_in_a_row = failed ? member.failures_in_a_row + 1 : 0;
   }
   const bool leaves =
-      lost.failed_rank >= 0 && std::ssize(slots_) > std::max(1, least_ranks_) &&
-      slots_[static_cast<size_t>(lost.failed_rank)].failures_in_a_row >= kFailuresToLeave;
+      lost.failed_rank >= 0 && std::ssize(members_) > std::max(1, least_ranks_) &&
+      members_[static_cast<size_t>(lost.failed_rank)].failures_in_a_row >= kFailuresToLeave;
   if (leaves && lost.unreachable_hosts.empty()) {
-    const RankSeat seat = seats()[static_cast<size_t>(lost.failed_rank)];
-    slots_.erase(slots_.begin() + lost.failed_rank);
-    lines.push_back(cat(name_of(seat), " failed ", kFailuresToLeave,
+    const RankSlot slot = slots()[static_cast<size_t>(lost.failed_rank)];
+    members_.erase(members_.begin() + lost.failed_rank);
+    lines.push_back(cat(name_of(slot), " failed ", kFailuresToLeave,
                         " times in a row and leaves the job", left()));
   }
   for (const std::string& host : lost.unreachable_hosts)

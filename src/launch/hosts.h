@@ -22,11 +22,11 @@ std::vector<HostRanks> parse_hosts(const std::vector<std::string>& words, int ra
 // The address of a host for other ranks: without "user@" and brackets.
 std::string address_of(const std::string& host);
 
-struct RankSeat {
+struct RankSlot {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string host;
 };
-std::string name_of(const RankSeat& seat);  // "rank 2 of 4 (host b)"
+std::string name_of(const RankSlot& slot);  // "rank 2 of 4 (host b)"
 
 // How an attempt to run the job failed.
 struct LostRanks {
@@ -35,24 +35,24 @@ struct LostRanks {
 };
 
 // The ranks of a job, numbered from 0 in the order of the hosts.
-class Roster {
+class RankRoster {
  public:
-  Roster(const std::vector<HostRanks>& hosts, int least_ranks);
+  RankRoster(const std::vector<HostRanks>& hosts, int least_ranks);
 
-  std::vector<RankSeat> seats() const;
+  std::vector<RankSlot> slots() const;
 
   // Hosts that cannot be reached leave the job, as does a rank that failed for the second time in a
   // row, as long as enough ranks are left. The others get new numbers. A line for each that left.
   std::vector<std::string> remove(const LostRanks& lost);
 
  private:
-  struct Slot {
+  struct Member {
     std::string host;
     int failures_in_a_row = 0;
   };
   bool remove_host(const std::string& host);
 
-  std::vector<Slot> slots_;
+  std::vector<Member> members_;
   int least_ranks_;
 };
 

@@ -51,20 +51,20 @@ TEST(Hosts, TheAddressHasNoUserAndNoBrackets) {
   EXPECT_EQ(address_of("[fe80::1]"), "fe80::1");
 }
 
-std::string seats_text(const Roster& roster) {
+std::string slots_text(const RankRoster& roster) {
   std::string text;
-  for (const RankSeat& seat : roster.seats())
-    text += cat(seat.rank, "/", seat.size, " ", seat.host, " ", seat.local_rank, "/",
-                seat.local_size, "; ");
+  for (const RankSlot& slot : roster.slots())
+    text += cat(slot.rank, "/", slot.size, " ", slot.host, " ", slot.local_rank, "/",
+                slot.local_size, "; ");
   return text;
 }
 
-TEST(Roster, NumbersRanksInTheOrderOfHosts) {
-  EXPECT_EQ(seats_text(Roster({{"a", 1}, {"b", 2}}, 3)), "0/3 a 0/1; 1/3 b 0/2; 2/3 b 1/2; ");
+TEST(RankRoster, NumbersRanksInTheOrderOfHosts) {
+  EXPECT_EQ(slots_text(RankRoster({{"a", 1}, {"b", 2}}, 3)), "0/3 a 0/1; 1/3 b 0/2; 2/3 b 1/2; ");
 }
 
-TEST(Roster, ARankThatFailsTwiceInARowLeaves) {
-  Roster roster({{"a", 1}, {"b", 2}}, 2);
+TEST(RankRoster, ARankThatFailsTwiceInARowLeaves) {
+  RankRoster roster({{"a", 1}, {"b", 2}}, 2);
   EXPECT_THAT(roster.remove({1, {}}), IsEmpty());
   EXPECT_THAT(roster.remove({2, {}}), IsEmpty());
   EXPECT_THAT(roster.remove({1, {}}), IsEmpty());
@@ -72,25 +72,25 @@ TEST(Roster, ARankThatFailsTwiceInARowLeaves) {
       roster.remove({1, {}}),
       ElementsAre(
           "rank 1 of 3 (host b) failed 2 times in a row and leaves the job; ranks left: 2"));
-  EXPECT_EQ(seats_text(roster), "0/2 a 0/1; 1/2 b 0/1; ");
+  EXPECT_EQ(slots_text(roster), "0/2 a 0/1; 1/2 b 0/1; ");
   EXPECT_THAT(roster.remove({1, {}}), IsEmpty());
   EXPECT_THAT(roster.remove({1, {}}), IsEmpty()) << "2 ranks are the least";
 }
 
-TEST(Roster, AHostThatCannotBeReachedLeavesAtOnceIfEnoughRanksAreLeft) {
-  Roster roster({{"a", 1}, {"b", 2}, {"c", 1}}, 2);
+TEST(RankRoster, AHostThatCannotBeReachedLeavesAtOnceIfEnoughRanksAreLeft) {
+  RankRoster roster({{"a", 1}, {"b", 2}, {"c", 1}}, 2);
   EXPECT_THAT(roster.remove({1, {"b"}}),
               ElementsAre("host b cannot be reached and leaves the job; ranks left: 2"));
-  EXPECT_EQ(seats_text(roster), "0/2 a 0/1; 1/2 c 0/1; ");
+  EXPECT_EQ(slots_text(roster), "0/2 a 0/1; 1/2 c 0/1; ");
   EXPECT_THAT(roster.remove({0, {"a"}}), IsEmpty());
-  EXPECT_EQ(seats_text(roster), "0/2 a 0/1; 1/2 c 0/1; ");
+  EXPECT_EQ(slots_text(roster), "0/2 a 0/1; 1/2 c 0/1; ");
 }
 
-TEST(Roster, AllRanksStayWhereAllAreNeeded) {
-  Roster roster({{"localhost", 2}}, 2);
+TEST(RankRoster, AllRanksStayWhereAllAreNeeded) {
+  RankRoster roster({{"localhost", 2}}, 2);
   roster.remove({1, {}});
   EXPECT_THAT(roster.remove({1, {}}), IsEmpty());
-  EXPECT_EQ(roster.seats().size(), 2u);
+  EXPECT_EQ(roster.slots().size(), 2u);
 }
 
 }  // namespace

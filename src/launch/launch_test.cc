@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "comm/launcher.h"
-#include "launch/line_buffer.h"
+#include "comm/tcp/launcher.h"
+#include "launch/rank_output.h"
 
 namespace emblem {
 namespace {

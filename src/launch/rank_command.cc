@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
-#include "core/context.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "core/device/context.h"
+#include "core/text/parse_number.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
@@ -18,24 +18,23 @@ namespace {
 constexpr size_t kMostCommandBytes = size_t{64} << 20;
 
 size_t parse_count(std::string_view text) {
-  size_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc{} || end != text.data() + text.size() || count > kMostCommandBytes)
+  const auto count = parse_number<size_t>(text);
+  if (!count || *count > kMostCommandBytes)
     throw Error(ErrorCode::kCorruption,
                 "standard input does not begin with the command of a rank; this is run by emblem "
                 "launch");
-  return count;
+  return *count;
 }
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> rank_variables(const RankSeat& seat,
+std::vector<std::pair<std::string, std::string>> rank_variables(const RankSlot& slot,
                                                                 const std::string& address,
                                                                 int port) {
-  return {{"RANK", cat(seat.rank)},
-          {"WORLD_SIZE", cat(seat.size)},
-          {"LOCAL_RANK", cat(seat.local_rank)},
-          {"LOCAL_WORLD_SIZE", cat(seat.local_size)},
+  return {{"RANK", cat(slot.rank)},
+          {"WORLD_SIZE", cat(slot.size)},
+          {"LOCAL_RANK", cat(slot.local_rank)},
+          {"LOCAL_WORLD_SIZE", cat(slot.local_size)},
           {"MASTER_ADDR", address},
           {"MASTER_PORT", cat(port)}};
 }

@@ -1,4 +1,4 @@
-// launch/rank_command.h - what a rank runs, and how another host is told.
+// launch/rank_command.h - the command of a rank, and how it is sent to another host.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct RankCommand {
 };
 
 // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
-std::vector<std::pair<std::string, std::string>> rank_variables(const RankSeat& seat,
+std::vector<std::pair<std::string, std::string>> rank_variables(const RankSlot& slot,
                                                                 const std::string& address,
                                                                 int port);
 // This process's variables whose names begin with EMBLEM_.

@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
-#include "core/file.h"
-#include "core/subprocess.h"
-#include "core/temp_folder_test.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
+#include "core/system/subprocess.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -38,7 +38,7 @@ TEST(RankCommand, WhatIsNotACommandIsRefused) {
     bytes += std::string(1, '\0');
     EXPECT_THROW(take_command(bytes), Error) << bytes;
   }
-  const std::string fields[] = {"0.0.0", "/", "0", "true"};  // of another version
+  const std::string fields[] = {"0.0.0", "/", "0", "true"};  // fields of another version
   std::string body;
   for (const std::string& field : fields) body += field + std::string(1, '\0');
   std::string other = cat(body.size(), "\n", body);

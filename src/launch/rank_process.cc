@@ -2,53 +2,44 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "comm/launcher.h"
-#include "core/spawn.h"
+#include "comm/tcp/launcher.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
 constexpr int kSshFailed = 255;  // the exit status of ssh itself
-constexpr int kStatusOfSignal = 128;
 
-Spawn local_program(const RankSeat& seat, const RankCommand& command) {
+Spawn local_program(const RankSlot& slot, const RankCommand& command) {
   Spawn program;
   program.arguments = command.arguments;
   program.environment = command.environment;
   program.folder = command.folder;
   program.removed = variables_before_torchrun();
-  add_cpu_share(seat.local_size, program.environment);
+  add_cpu_share(slot.local_size, program.environment);
   return program;
 }
 
-Spawn remote_program(const RankSeat& seat, const RemoteShell& remote) {
+Spawn remote_program(const RankSlot& slot, const RemoteShell& remote) {
   Spawn program;
   program.arguments = remote.ssh;
-  program.arguments.push_back(seat.host);
+  program.arguments.push_back(slot.host);
   program.arguments.push_back(cat("exec ", shell_quoted(remote.emblem), " launch --supervise"));
   return program;
 }
 
 }  // namespace
 
-std::string to_text(const RankEnd& end) {
-  if (end.signal != 0)
-    return cat("killed by signal ", end.signal, " (", strsignal(end.signal), ")");
-  return cat("exit status ", end.exit_status);
-}
-
-RankProcess::RankProcess(const RankSeat& seat, const RankCommand& command,
+RankProcess::RankProcess(const RankSlot& slot, const RankCommand& command,
                          const RemoteShell& remote, std::unique_ptr<RankOutput> output,
                          Guard& guard)
-    : seat_(seat), output_(std::move(output)), guard_(guard) {
-  Spawn program = is_remote() ? remote_program(seat, remote) : local_program(seat, command);
+    : slot_(slot), output_(std::move(output)), guard_(guard) {
+  Spawn program = is_remote() ? remote_program(slot, remote) : local_program(slot, command);
   const RankOutput::Ends ends = output_->open();
   program.output = ends.output.get();
   program.error_output = ends.error_output.get();
@@ -63,16 +54,15 @@ RankProcess::RankProcess(const RankSeat& seat, const RankCommand& command,
     program.input = input.get();
     to_send_ = encode(command);
   }
-  child_ = spawn(program);
-  guard_.watch(child_);
+  child_.emplace(program);
+  guard_.watch(child_->id());
   send_pending();
 }
 
 RankProcess::~RankProcess() {
-  if (end_ || child_ < 0) return;
-  kill(-child_, SIGKILL);
-  guard_.forget(child_);
-  waitpid(child_, nullptr, 0);
+  if (end_ || !child_) return;
+  child_->send_signal(SIGKILL);
+  guard_.forget(child_->id());
 }
 
 bool RankProcess::is_unreachable() const {
@@ -96,26 +86,16 @@ bool RankProcess::update() {
   if (end_) return false;
   send_pending();
   output_->take_available();
-  // First its group, then its process id is given back: the id may belong to another afterwards.
-  siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-      info.si_pid != child_)
-    return false;
-  kill(-child_, SIGKILL);
-  guard_.forget(child_);
-  int status = 0;
-  waitpid(child_, &status, 0);
+  if (!child_->has_ended()) return false;
+  child_->send_signal(SIGKILL);
+  guard_.forget(child_->id());
+  end_ = RankEnd{child_->reap(), was_told_};
   output_->finish();
   control_.close();
-  end_.emplace();
-  end_->was_told = was_told_;
-  if (WIFSIGNALED(status)) {
-    end_->signal = WTERMSIG(status);
-  } else if (is_remote() && WEXITSTATUS(status) > kStatusOfSignal &&
-             WEXITSTATUS(status) < kSshFailed) {
-    end_->signal = WEXITSTATUS(status) - kStatusOfSignal;
-  } else {
-    end_->exit_status = WEXITSTATUS(status);
+  const int status = end_->exit_status;
+  if (is_remote() && status > kStatusOfSignal && status < kSshFailed) {
+    end_->signal = status - kStatusOfSignal;
+    end_->exit_status = 0;
   }
   return true;
 }
@@ -124,8 +104,8 @@ void RankProcess::send_signal(int signal) {
   if (end_) return;
   was_told_ = true;
   if (!is_remote() || !output_->has_connected()) {  // ssh itself may end before it has connected
-    kill(-child_, signal);
-    kill(-child_, SIGCONT);  // a stopped one would not notice
+    child_->send_signal(signal);
+    child_->send_signal(SIGCONT);  // a stopped one would not notice
   }
   if (!is_remote()) return;
   to_send_ += cat("signal ", signal, "\n");
@@ -135,7 +115,7 @@ void RankProcess::send_signal(int signal) {
 void RankProcess::abandon() {
   if (end_) return;
   was_told_ = true;
-  kill(-child_, SIGKILL);
+  child_->send_signal(SIGKILL);
 }
 
 }  // namespace emblem

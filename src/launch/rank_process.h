@@ -1,14 +1,13 @@
 // launch/rank_process.h - a rank while it runs: a child of this process, or of ssh on another host.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "core/file_descriptor.h"
+#include "core/files/file_descriptor.h"
+#include "core/system/subprocess.h"
 #include "launch/guard.h"
 #include "launch/hosts.h"
 #include "launch/rank_command.h"
@@ -16,14 +15,9 @@
 
 namespace emblem {
 
-struct RankEnd {
-  int exit_status = 0;    // where `signal` is 0
-  int signal = 0;         // that killed it
+struct RankEnd : ProcessEnd {
   bool was_told = false;  // the launcher had asked it to end
-
-  bool failed() const { return exit_status != 0 || signal != 0; }
 };
-std::string to_text(const RankEnd& end);  // "exit status 1", "killed by signal 9 (Killed)"
 
 // How other hosts are reached: program and options, without the host.
 struct RemoteShell {
@@ -35,13 +29,13 @@ class RankProcess {
  public:
   // Starts it. On another host `remote.emblem launch --supervise` gets the command on stdin and
   // ends the rank when the connection ends.
-  RankProcess(const RankSeat& seat, const RankCommand& command, const RemoteShell& remote,
+  RankProcess(const RankSlot& slot, const RankCommand& command, const RemoteShell& remote,
               std::unique_ptr<RankOutput> output, Guard& guard);
   ~RankProcess();  // kills it
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
-  const RankSeat& seat() const { return seat_; }
+  const RankSlot& slot() const { return slot_; }
   const RankOutput& output() const { return *output_; }
   bool is_running() const { return !end_; }
   const RankEnd& end() const { return *end_; }
@@ -59,13 +53,13 @@ class RankProcess {
   int control_descriptor() const { return control_.get(); }
 
  private:
-  bool is_remote() const { return seat_.host != kThisMachine; }
+  bool is_remote() const { return slot_.host != kThisMachine; }
   void send_pending();
 
-  RankSeat seat_;
+  RankSlot slot_;
   std::unique_ptr<RankOutput> output_;
   Guard& guard_;
-  pid_t child_ = -1;
+  std::optional<ChildProcess> child_;
   FileDescriptor control_{-1};  // stdin of ssh
   std::string to_send_;
   bool was_told_ = false;

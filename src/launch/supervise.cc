@@ -1,8 +1,7 @@
-#include "launch/supervise.h"
+#include "launch/launch.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,11 +11,12 @@
 #include <optional>
 #include <string>
 
-#include "core/spawn.h"
+#include "core/system/subprocess.h"
 #include "emblem/error.h"
 #include "launch/guard.h"
 #include "launch/rank_command.h"
 #include "launch/rank_output.h"
+#include "launch/rank_process.h"
 #include "launch/signal_pipe.h"
 
 namespace emblem {
@@ -25,7 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kGrace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
-constexpr int kStatusOfSignal = 128;
 
 // Adds what stdin has; false: it has ended.
 bool receive(std::string& received) {
@@ -53,7 +52,7 @@ int local_size_of(const RankCommand& command) {
   return 1;
 }
 
-pid_t start(RankCommand command) {
+Spawn program_of(RankCommand command) {
   Spawn program;
   add_cpu_share(local_size_of(command), command.environment);
   program.arguments = std::move(command.arguments);
@@ -61,18 +60,22 @@ pid_t start(RankCommand command) {
   program.folder = std::move(command.folder);
   program.output = STDOUT_FILENO;
   program.error_output = STDERR_FILENO;
-  return spawn(program);
+  return program;
 }
 
 class Supervisor {
  public:
-  Supervisor(pid_t child, std::string received) : child_(child), received_(std::move(received)) {}
+  Supervisor(ChildProcess& child, std::string received)
+      : child_(child), received_(std::move(received)) {}
 
   int run(SignalPipe& signals) {
     pass_on_signals();
     while (true) {
-      if (const auto status = ended()) return *status;
-      if (kill_at_ && Clock::now() >= *kill_at_) kill(-child_, SIGKILL);
+      if (child_.has_ended()) {
+        const ProcessEnd end = child_.reap();
+        return end.signal != 0 ? kStatusOfSignal + end.signal : end.exit_status;
+      }
+      if (kill_at_ && Clock::now() >= *kill_at_) child_.send_signal(SIGKILL);
       pollfd waiting[] = {{signals.descriptor(), POLLIN, 0},
                           {connected_ ? STDIN_FILENO : -1, POLLIN, 0}};
       poll(waiting, 2, kill_at_ ? 100 : -1);
@@ -82,20 +85,13 @@ class Supervisor {
   }
 
  private:
-  std::optional<int> ended() {
-    siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid != child_)
-      return std::nullopt;
-    kill(-child_, SIGKILL);  // what it started and did not wait for
-    int status = 0;
-    waitpid(child_, &status, 0);
-    return WIFSIGNALED(status) ? kStatusOfSignal + WTERMSIG(status) : WEXITSTATUS(status);
+  void pass_on(int signal) {
+    child_.send_signal(signal);
+    child_.send_signal(SIGCONT);
   }
 
   void stop(int signal) {
-    kill(-child_, signal);
-    kill(-child_, SIGCONT);
+    pass_on(signal);
     if (!kill_at_) kill_at_ = Clock::now() + kGrace;
   }
 
@@ -110,15 +106,12 @@ class Supervisor {
   void pass_on_signals() {
     lines_.add(received_, [&](std::string_view line, LineEnd) {
       const int signal = line.starts_with("signal ") ? std::atoi(line.data() + 7) : 0;
-      if (signal > 0) {
-        kill(-child_, signal);
-        kill(-child_, SIGCONT);
-      }
+      if (signal > 0) pass_on(signal);
     });
     received_.clear();
   }
 
-  const pid_t child_;
+  ChildProcess& child_;
   std::string received_;
   LineBuffer lines_;
   bool connected_ = true;
@@ -134,10 +127,10 @@ int supervise() {
   SignalPipe signals;
   std::fprintf(stderr, "%s\n", std::string(kStartedLine).c_str());
   std::fflush(stderr);
-  const pid_t rank = start(std::move(command));
-  guard.watch(rank);
+  ChildProcess rank(program_of(std::move(command)));
+  guard.watch(rank.id());
   const int status = Supervisor(rank, std::move(received)).run(signals);
-  guard.forget(rank);
+  guard.forget(rank.id());
   return status;
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "model/builders.h"
-#include "model/inputs.h"
-#include "model/key_arrays.h"
-#include "model/memory_estimate.h"
+#include "model/layers/inputs.h"
+#include "model/lookup/key_arrays.h"
+#include "model/lookup/memory_estimate.h"
+#include "model/models.h"
 #include "optim/dense_optimizer.h"
 
 namespace emblem {
@@ -65,13 +65,13 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   require_dense_memory(context, graph_, max_rows);
   if (!make_lookup && !make_rank_tables) {
     std::vector<TableSettings> tables;
-    for (const LookupPlan& plan : inputs.lookups())
-      for (TableSettings& table : plan_tables(config, plan, use).tables)
+    for (const LookupGroup& group : inputs.lookups())
+      for (TableSettings& table : tables_of_lookup(config, group, use).tables)
         tables.push_back(std::move(table));
     require_table_memory(context, tables);
   }
-  for (const LookupPlan& plan : inputs.lookups())
-    lookups_.emplace_back(context, config, plan, make_lookup, use, make_rank_tables);
+  for (const LookupGroup& group : inputs.lookups())
+    lookups_.emplace_back(context, config, group, make_lookup, use, make_rank_tables);
   const DType precision = precision_of(context, config.train_config());
   // In 16 bits an evaluation computes with the padded rows of training, so that its results are the
   // same to the last bit.
@@ -84,17 +84,17 @@ std::vector<Model::LookupInput> Model::lookup_inputs() const {
   std::vector<LookupInput> inputs;
   for (const ModelLookup& lookup : lookups_) {
     LookupInput& input = inputs.emplace_back();
-    const LookupPlan& plan = lookup.plan();
-    input.node = plan.features[0].node;
-    input.sequence = plan.sequence;
-    input.is_stacked = plan.is_stacked;
-    for (const PlannedFeature& planned : plan.features) {
-      input.sparse_index.push_back(planned.feature->sparse_index);
-      input.dims.push_back(planned.dim);
+    const LookupGroup& group = lookup.group();
+    input.node = group.features[0].node;
+    input.sequence = group.sequence;
+    input.is_stacked = group.is_stacked;
+    for (const GroupedFeature& each : group.features) {
+      input.sparse_index.push_back(each.feature->sparse_index);
+      input.dims.push_back(each.dim);
     }
     input.tables = lookup.feature_tables();
-    if (plan.is_stacked && !input.tables.empty())
-      input.tables.resize(plan.features.size(), input.tables[0]);
+    if (group.is_stacked && !input.tables.empty())
+      input.tables.resize(group.features.size(), input.tables[0]);
   }
   return inputs;
 }
@@ -138,6 +138,8 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
 
 void Model::lookup_shards(const Context& context, std::span<const ModelBatch* const> shards,
                           Phase phase) {
+  looks_up_when_run_ = shards.size() == 1 && shards[0] != nullptr;
+  if (looks_up_when_run_) return;
   clock_.begin(context, "lookup");
   for (ModelLookup& lookup : lookups_) lookup.forward_shards(context, shards, phase);
   clock_.end(context, stages_.lookup);
@@ -145,6 +147,7 @@ void Model::lookup_shards(const Context& context, std::span<const ModelBatch* co
 
 void Model::forward_shard(const Context& context, size_t shard, const ModelBatch& batch,
                           Phase phase, uint64_t draw) {
+  if (looks_up_when_run_) return forward(context, batch, phase, draw);
   clock_.begin(context, "lookup");
   feed(context, batch, phase);
   for (ModelLookup& lookup : lookups_) lookup.feed_shard(context, graph_, shard);
@@ -152,12 +155,13 @@ void Model::forward_shard(const Context& context, size_t shard, const ModelBatch
   run_forward(context, phase, draw);
 }
 
-void Model::prefetch_shards(const Context& context, std::span<const ModelBatch* const> shards) {
-  for (ModelLookup& lookup : lookups_) lookup.prefetch_shards(context, shards);
-}
-
 void Model::keep_embedding_gradients(const Context& context, size_t shard) {
-  for (ModelLookup& lookup : lookups_) lookup.keep_gradients(context, graph_, shard);
+  for (ModelLookup& lookup : lookups_) {
+    if (looks_up_when_run_)
+      lookup.prepare_backward(context, graph_);
+    else
+      lookup.keep_gradients(context, graph_, shard);
+  }
 }
 
 void Model::run_forward(const Context& context, Phase phase, uint64_t draw) {
@@ -166,7 +170,7 @@ void Model::run_forward(const Context& context, Phase phase, uint64_t draw) {
   clock_.end(context, stages_.forward);
 }
 
-void Model::prefetch(const Context& context, const ModelBatch& next) {
+void Model::prefetch(const Context& context, std::span<const ModelBatch* const> next) {
   for (ModelLookup& lookup : lookups_) lookup.prefetch(context, next);
 }
 
@@ -178,15 +182,11 @@ void Model::backward(const Context& context) {
 
 void Model::clip_embedding_gradients(const Context& context, float most) {
   for (const ModelLookup& lookup : lookups_) {
-    const std::vector<PlannedFeature>& features = lookup.plan().features;
-    const size_t nodes = lookup.plan().is_stacked ? features.size() : 1;  // or all have one node
+    const std::vector<GroupedFeature>& features = lookup.group().features;
+    const size_t nodes = lookup.group().is_stacked ? features.size() : 1;  // or all have one node
     for (size_t i = 0; i < nodes; ++i)
       clip_by_value(context, graph_.gradient_matrix(features[i].node), most);
   }
-}
-
-void Model::prepare_update(const Context& context) {
-  for (ModelLookup& lookup : lookups_) lookup.prepare_backward(context, graph_);
 }
 
 double Model::squared_embedding_gradient_norm(const Context& context) {

@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
-#include "config/pipeline.pb.h"
-#include "core/phase.h"
-#include "core/stage_clock.h"
+#include "config/feature/features.h"
+#include "config/proto/pipeline.pb.h"
+#include "core/device/phase.h"
+#include "core/system/stage_clock.h"
 #include "embedding/lookup.h"
 #include "embedding/table.h"
-#include "model/heads.h"
+#include "model/layers/heads.h"
+#include "model/lookup/model_lookup.h"
+#include "model/lookup/table_config.h"
 #include "model/model_batch.h"
-#include "model/model_lookup.h"
-#include "model/table_config.h"
 #include "nn/graph.h"
 
 namespace emblem {
@@ -53,26 +53,25 @@ class Model {
 
   // Looks up and runs the graph. `draw` numbers the batch for dropout.
   void forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw);
-  // Between forward and backward of a step: says which batch the next step will learn, so that
-  // rows of it that are in host memory may come to the GPU. It must stay until then.
-  void prefetch(const Context& context, const ModelBatch& next);
   // Gradients of the last training forward.
   void backward(const Context& context);
 
-  // On several ranks, a step of a batch that is cut into shards, which may have no rows (null):
-  // looks up the rows of all of them, together with the other ranks; then each shard is run.
+  // A step of a batch that is cut into shards, which may have no rows (null): looks up the rows of
+  // all of them, together with other ranks; then each shard is run. The rows of a single shard are
+  // looked up when it is run, into the place that the graph takes them from. A model whose tables
+  // no other rank has a part of takes one shard.
   void lookup_shards(const Context& context, std::span<const ModelBatch* const> shards,
                      Phase phase);
   void forward_shard(const Context& context, size_t shard, const ModelBatch& batch, Phase phase,
                      uint64_t draw);
-  // The keys of the next batch, between its forward and backward passes, on this rank alone.
-  void prefetch_shards(const Context& context, std::span<const ModelBatch* const> shards);
+  // Between forward and backward of a step: says which shards the next step will learn, so that
+  // rows of them that are in host memory may come to the GPU. They must stay until then. Null: not
+  // known. Not collective.
+  void prefetch(const Context& context, std::span<const ModelBatch* const> next);
   // After the backward of a shard: update_embeddings will take its gradients.
   void keep_embedding_gradients(const Context& context, size_t shard);
   // After backward: limits each of the embeddings' gradients to [-most, most].
   void clip_embedding_gradients(const Context& context, float most);
-  // Before any of the following: does what of update_embeddings needs no other rank.
-  void prepare_update(const Context& context);
   // Squared norm of the embeddings' gradients after backward.
   double squared_embedding_gradient_norm(const Context& context);
   // Updates the rows of the last training forward by their gradients times `scale`.
@@ -88,8 +87,8 @@ class Model {
 
   // What it predicts, in the order of its towers; at least one.
   const std::vector<Head>& heads() const { return heads_; }
-  // Of the last forward, on the model's device: [rows, domains * classes]. Not of a head that is in
-  // training only.
+  // Logits of the last forward, on the model's device: [rows, domains * classes]. Not for a
+  // head that is in training only.
   View<const float> logits(size_t head = 0);
   double loss(const Context& context) const { return graph_.loss(context); }
   // Its summands, in the order of loss_names(): LOSS_TOWER, or LOSS of a model with one head.
@@ -100,8 +99,8 @@ class Model {
   // Who runs the graph in another way needs its nodes; id -1: there is none.
   Node dense_node() const { return dense_; }
   Node logits_node() const { return heads_[0].logits; }
-  // Of each of ModelBatch::sparse: the one of ModelBatch::sequences whose elements have its keys,
-  // or -1.
+  // For each of ModelBatch::sparse: the one of ModelBatch::sequences whose elements have its
+  // keys, or -1.
   const std::vector<int64_t>& sequence_of_feature() const { return sequence_of_feature_; }
   // The input of a lookup, the positions of its features in ModelBatch::sparse, and their tables,
   // if the model owns them. Of a stacked lookup: the node of its first feature.
@@ -116,7 +115,8 @@ class Model {
   std::vector<LookupInput> lookup_inputs() const;
   std::vector<Table*> tables() const;
   std::string name() const { return name_; }
-  // On a GPU: once the clock has been switched on, and up to the last collect.
+  // Times of stages. On a GPU: once the clock has been switched on, and up to the last
+  // collect.
   StageSeconds& stages() { return stages_; }
   StageClock& stage_clock() { return clock_; }
 
@@ -140,6 +140,7 @@ class Model {
   std::vector<int64_t> sequence_of_feature_;
   std::vector<Head> heads_;
   std::vector<ModelLookup> lookups_;
+  bool looks_up_when_run_ = false;  // the single shard of the last lookup_shards
   StageSeconds stages_;
   StageClock clock_;
 };

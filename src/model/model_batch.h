@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "core/view.h"
+#include "core/memory/view.h"
 #include "embedding/lookup.h"
 
 namespace emblem {

@@ -7,10 +7,10 @@
 
 #include <map>
 
-#include "config/check.h"
-#include "config/load.h"
-#include "core/thread_pool.h"
-#include "model/batch_view.h"
+#include "config/load/load.h"
+#include "core/threads/thread_pool.h"
+#include "model/check/check.h"
+#include "model/lookup/batch_view.h"
 
 namespace emblem {
 namespace {
@@ -25,7 +25,7 @@ constexpr const char* kPipeline = R"(
     data_config { dataset_type: RawDataset fg_mode: FG_DAG }
     feature_configs { raw_feature { feature_name: "i{1..2}" } }
     feature_configs { id_feature { feature_name: "c{1..3}" num_buckets: 10 embedding_dim: 4 } })";
-constexpr const char* kDense =
+constexpr const char* kModelDense =
     R"( feature_groups { group_name: "dense" feature_names: "i{1..2}" } )";
 constexpr const char* kSparse =
     R"( feature_groups { group_name: "sparse" feature_names: "c{1..3}" } )";
@@ -88,7 +88,7 @@ TEST(Dlrm, ASingleGroupIsItsSparseOne) {
   const std::string network = "dlrm { dense_mlp { hidden_units: 4 } final { hidden_units: 5 } }";
   EXPECT_EQ(TestModel(any_name + network).parameters()["top.0.weight"], "5 x 15")
       << "3 products, 3 vectors of 4";
-  EXPECT_EQ(TestModel(std::string(kDense) + kSparse + network).parameters()["top.0.weight"],
+  EXPECT_EQ(TestModel(std::string(kModelDense) + kSparse + network).parameters()["top.0.weight"],
             "5 x 22")
       << "6 products, the bottom's 4, 3 vectors of 4";
 }
@@ -96,7 +96,7 @@ TEST(Dlrm, ASingleGroupIsItsSparseOne) {
 class Feeding : public testing::Test {
  protected:
   Feeding()
-      : model_(std::string(kDense) + kSparse +
+      : model_(std::string(kModelDense) + kSparse +
                "dlrm { dense_mlp { hidden_units: 4 } final { hidden_units: 5 } }") {
     batch_.rows = kRows;
     batch_.dense.assign(2 * kRows, 1.0f);

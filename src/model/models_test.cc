@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "model/small_model_test.h"
 
 namespace emblem {
@@ -25,13 +25,14 @@ constexpr const char* kStart = R"(
       features { id_feature { feature_name: "cate" num_buckets: 10 embedding_dim: 4 } }
       features { raw_feature { feature_name: "price" } } } }
 )";
-constexpr const char* kDeep = R"( feature_groups { group_name: "deep" feature_names: "user"
+constexpr const char* kModelsDeep = R"( feature_groups { group_name: "deep" feature_names: "user"
     feature_names: "item" feature_names: "cate" feature_names: "price" } )";
 constexpr const char* kEmbedded = R"( feature_groups { group_name: "deep" feature_names: "user"
     feature_names: "age" feature_names: "price" feature_names: "rank" } )";
 constexpr const char* kVectors = R"( feature_groups { group_name: "sparse" feature_names: "user"
     feature_names: "item" feature_names: "cate" } )";
-constexpr const char* kDense = R"( feature_groups { group_name: "dense" feature_names: "price" } )";
+constexpr const char* kModelsDense =
+    R"( feature_groups { group_name: "dense" feature_names: "price" } )";
 constexpr const char* kWide = R"( feature_groups { group_name: "wide" feature_names: "user"
     feature_names: "item" feature_names: "cate" group_type: WIDE } )";
 constexpr const char* kSequence = R"( feature_groups { group_name: "seq" group_type: SEQUENCE
@@ -63,7 +64,7 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  const std::string deep = kDeep, binary = kBinary;
+  const std::string deep = kModelsDeep, binary = kBinary;
   const std::string dnn = " dnn { deep { hidden_units: 6 } } ";
   return {
       {"lr", std::string(kWide) + "lr {}" + binary},
@@ -84,9 +85,9 @@ std::vector<Case> cases() {
        deep +
            "dcn_v2 { cross { cross_num: 2 } deep { hidden_units: 6 } final { hidden_units: 4 } }" +
            binary},
-      {"dlrm", std::string(kDense) + kVectors +
+      {"dlrm", std::string(kModelsDense) + kVectors +
                    "dlrm { dense_mlp { hidden_units: 4 } final { hidden_units: 4 } }" + binary},
-      {"multi_tower", deep + kDense +
+      {"multi_tower", deep + kModelsDense +
                           R"(multi_tower { towers { input: "deep" mlp { hidden_units: 6 } }
           towers { input: "dense" mlp { hidden_units: 3 } } final { hidden_units: 4 } })" +
                           binary},
@@ -102,7 +103,7 @@ std::vector<Case> cases() {
                               "mask_net { mask_net_module { n_mask_blocks: 2 mask_block { "
                               "hidden_dim: 5 } use_parallel: false } }" +
                               binary},
-      {"wukong", std::string(kDense) + kVectors + R"(wukong { dense_mlp { hidden_units: 4 }
+      {"wukong", std::string(kModelsDense) + kVectors + R"(wukong { dense_mlp { hidden_units: 4 }
           wukong_layers { lcb_feature_num: 2 fmb_feature_num: 3 compressed_feature_num: 2 feature_num_mlp { hidden_units: 6 } }
           wukong_layers { lcb_feature_num: 2 fmb_feature_num: 3 compressed_feature_num: 2 feature_num_mlp { hidden_units: 6 } }
           final { hidden_units: 4 } })" +
@@ -219,7 +220,7 @@ TEST_P(EveryModel, TakesEmptySequencesAndBags) {
 }
 
 TEST(VariationalDropout, DropsFeaturesOfDeepGroupsOnly) {
-  SmallModel model(cat(kStart, " model_config { ", kWide, kDeep, kBinary, R"(
+  SmallModel model(cat(kStart, " model_config { ", kWide, kModelsDeep, kBinary, R"(
       xdeepfm { cin { cin_layer_size: 3 } deep { hidden_units: 6 } final { hidden_units: 4 }
         wide_embedding_dim: 4 } variational_dropout { regularization_lambda: 0.01 } })"));
   EXPECT_THAT(model.model->loss_names(),

@@ -4,25 +4,26 @@
 #include <memory>
 #include <string>
 
-#include "config/check.h"
-#include "config/load.h"
-#include "core/random.h"
+#include "config/load/load.h"
+#include "core/math/random.h"
 #include "data/batch.h"
-#include "model/batch_piece.h"
-#include "model/batch_view.h"
+#include "model/check/check.h"
+#include "model/lookup/batch_piece.h"
+#include "model/lookup/batch_view.h"
 #include "model/model.h"
 
 namespace emblem {
 
-struct BatchShape {
+struct SmallBatchShape {
   int64_t rows = 8;
-  int64_t most_elements = 5;  // of a row of a sequence
+  int64_t most_elements = 5;  // elements of a row of a sequence
   int64_t fewest_elements = 0;
-  int64_t most_keys = 1;  // of a row of a feature; more than 1: also none
+  int64_t most_keys = 1;  // keys of a row of a feature; more than 1: also none
 };
 
 // Labels follow from the first key of the first sparse feature, so that they can be learned.
-inline Batch random_batch(const FeatureLayout& layout, const BatchShape& shape, uint64_t seed) {
+inline Batch random_batch(const FeatureLayout& layout, const SmallBatchShape& shape,
+                          uint64_t seed) {
   Random random{.seed = seed};
   const auto below = [&](int64_t bound) {
     return static_cast<int64_t>(random.below(static_cast<uint64_t>(bound)));
@@ -79,7 +80,7 @@ struct SmallModel {
     model = std::make_unique<Model>(context, config, layout, max_rows);
   }
 
-  Batch batch(const BatchShape& shape = {}, uint64_t seed = 1) const {
+  Batch batch(const SmallBatchShape& shape = {}, uint64_t seed = 1) const {
     return random_batch(layout, shape, seed);
   }
   void forward(const Batch& batch, Phase phase = Phase::kEval, uint64_t draw = 0) {

@@ -4,11 +4,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
-#include "config/load.h"
-#include "core/text.h"
+#include "config/load/load.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
-#include "model/builders.h"
+#include "model/check/check.h"
+#include "model/models.h"
 
 namespace emblem {
 namespace {
@@ -23,6 +25,44 @@ int64_t dense_parameters(const std::string& path) {
   int64_t count = 0;
   for (const Parameter& each : graph.parameter_list()) count += each.rows * each.cols;
   return count;
+}
+
+// The verdict of check_pipeline on a pipeline of TorchEasyRec, unchanged; "" when it is fine.
+std::string verdict_on(const std::string& path) {
+  try {
+    check_pipeline(load_pipeline(path));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(TorchEasyRecConfigs, IsCheckedUnchanged) {
+  const char* root = std::getenv("EMBLEM_TORCHEASYREC");
+  if (root == nullptr) GTEST_SKIP() << "EMBLEM_TORCHEASYREC names no copy of TorchEasyRec";
+  const std::map<std::string, std::string> refused = {
+      {"examples/dssm_taobao", "model \"dssm\" is not supported yet"},
+      {"examples/dssm_v2_taobao", "model \"dssm_v2\" is not supported yet"},
+      {"examples/mind_taobao", "model \"mind\" is not supported yet"},
+      {"examples/tdm_taobao", "model \"tdm\" is not supported yet"},
+      {"examples/wukong_criteo",
+       "wukong.dense_mlp ends in 128 units, but the features of group \"sparse\" have "
+       "embedding_dim 16; make them equal"},
+      {"tzrec/benchmark/configs/kuairand/dlrm_hstu", "model \"dlrm_hstu\" is not supported yet"},
+      {"tzrec/benchmark/configs/taobao/dssm_taobao", "model \"dssm\" is not supported yet"}};
+  for (const char* folder : {"tzrec/benchmark/configs", "examples"}) {
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(root) / folder)) {
+      if (file.path().extension() != ".config") continue;
+      const std::string name =
+          std::filesystem::relative(file.path(), root).replace_extension().string();
+      const auto found = refused.find(name);
+      const std::string expected = found == refused.end() ? "" : found->second;
+      const std::string actual = verdict_on(file.path().string());
+      EXPECT_EQ(actual.substr(0, expected.empty() ? std::string::npos : expected.size()), expected)
+          << name;
+    }
+  }
 }
 
 struct Expected {

@@ -1,9 +1,9 @@
 #include "nn/graph.h"
 
 #include "nn/graph_state.h"
-#include "nn/ops/concat.h"
-#include "nn/ops/elementwise.h"
-#include "nn/ops/interaction.h"
+#include "nn/ops/dense/concat.h"
+#include "nn/ops/dense/elementwise.h"
+#include "nn/ops/interaction/interaction.h"
 
 namespace emblem {
 

@@ -19,12 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "core/any_view.h"
-#include "core/buffer.h"
-#include "core/context.h"
-#include "core/half.h"
-#include "core/phase.h"
+#include "core/device/context.h"
+#include "core/device/phase.h"
+#include "core/math/half.h"
+#include "core/memory/any_view.h"
+#include "core/memory/buffer.h"
 #include "kernels/input_ranges.h"
+#include "loss/losses.h"
 #include "nn/initial.h"
 
 namespace emblem {
@@ -174,7 +175,7 @@ class Graph {
   // each, which a loss named `loss` of weight lambda pushes to 1.
   Node variational_dropout(Node x, const std::vector<int64_t>& begins, float lambda,
                            std::string loss);
-  // Of the parts, equally wide, the one that column `column` of `labels` numbers.
+  // The one of the parts, equally wide, that column `column` of `labels` numbers.
   Node select(const std::vector<Node>& parts, Node labels, int64_t column);
 
   // ---- sequences ----
@@ -192,8 +193,8 @@ class Graph {
   Node dot_with_row(Node q, Node s);
   // softmax(q k^T / sqrt(n)) v within each row, by heads of n columns; dropout of the weights.
   Node self_attention(Node q, Node k, Node v, int64_t heads, float dropout = 0.0f);
-  // Of windows of these lengths, one after the other, over the elements of a row: the sum of x
-  // divided by max(elements in the window, 1). Out [rows, windows * cols].
+  // Means over windows of these lengths, one after the other, over the elements of a row: the
+  // sum of x divided by max(elements in the window, 1). Out [rows, windows * cols].
   Node window_means(Node x, const std::vector<int64_t>& lengths);
 
   // ---- losses: each is a summand of what is minimized ----
@@ -207,22 +208,13 @@ class Graph {
     // out_space; -1: none.
     int64_t indicator = -1;
     float in_space = 1.0f, out_space = 1.0f;
-    float factor = 1.0f;  // of the loss, which is the weighted mean over rows
+    float factor = 1.0f;  // factor of the loss, which is the weighted mean over rows
     // 0 in evaluations, which do not compute what it alone depends on.
     bool training_only = false;
     std::string name;  // "" is the kind
   };
-  // Of sigmoid(logits) and labels in {0, 1}.
-  void binary_cross_entropy(Node logits, const Target& target, float label_smoothing = 0.0f);
-  void binary_cross_entropy(Node logits, Node labels, Node weights = {},
-                            float label_smoothing = 0.0f);
-  // labels are numbers of columns of logits.
-  void softmax_cross_entropy(Node logits, const Target& target, float label_smoothing = 0.0f);
-  void focal_loss(Node logits, const Target& target, float gamma, float alpha);
-  // Of (label - mean) / deviation.
-  void l2_loss(Node values, const Target& target, float mean = 0.0f, float deviation = 1.0f);
-  // logits [rows, 2]; sessions is an id input.
-  void jrc_loss(Node logits, Node sessions, const Target& target, float alpha);
+  // `sessions` is an id input, for losses that compare rows.
+  void minimize(const AnyLoss& loss, Node logits, const Target& target, Node sessions = {});
   // Distillation, in training only: the mean over rows and columns of (x - stopped y)^2; -0.1 times
   // the mean cosine; the norm of the difference over the whole batch.
   enum class Similarity { kSquaredError, kCosine, kEuclid };
@@ -247,25 +239,27 @@ class Graph {
   // 0 to `elements`; it is copied. Memory grows where there are more elements than ever before.
   void set_elements(const Context& context, Space sequence, View<const int32_t> offsets,
                     int64_t elements);
-  View<int64_t> ids(Node node);  // of an id input
+  View<int64_t> ids(Node node);  // values of an id input
   // In 16 bits: of inputs, of the logits of losses and of what was marked as output. After an
   // evaluation: not of what only losses of training depend on.
   View<float> value(Node node);
-  // After backward, of a trained input. Other gradients share memory and are gone by then.
+  // The gradient of a trained input, after backward. Other gradients share memory and are gone
+  // by then.
   View<float> gradient(Node node);
   // The same of an embedding input, in the graph's precision.
   AnyView matrix(Node node);
   AnyView gradient_matrix(Node node);  // may be clipped in place
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
-  void backward(const Context& context);  // of a forward in training
+  void backward(const Context& context);  // after a forward pass in training
   // From now on backward gives all gradients multiplied by `scale`, so that small ones do not
   // vanish in fp16.
   void set_loss_scale(float scale);
   // Whether a gradient of the last backward was infinite or not a number; waits for it. In fp16
   // only.
   bool overflowed(const Context& context) const;
-  // Of the last forward; waits for that, not for a later backward. NaN labels give NaN.
+  // The loss of the last forward; waits for that, not for a later backward. NaN labels give
+  // NaN.
   double loss(const Context& context) const;
   // Its summands, in the order of loss_names().
   std::vector<double> losses(const Context& context) const;
@@ -294,12 +288,12 @@ class Graph {
   // the elements of a row depends on how many there are.
   double flops_per_row() const;
   double flops_per_element(Space sequence, double mean_length) const;
-  // Per row of the current batch, with its elements.
+  // Operations per row of the current batch, with its elements.
   double batch_flops_per_row() const;
-  int64_t values_per_row() const;  // of all nodes of the batch; for memory estimates
+  int64_t values_per_row() const;  // values of all nodes of the batch; for memory estimates
   int64_t values_per_element(Space sequence) const;
   std::vector<Space> sequences() const;
-  std::string describe() const;  // one line a node
+  std::string describe() const;  // one line per node
 
  private:
   friend GraphState& graph_state(Graph& graph);  // nn/graph_state.h

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
 #include "nn/graph.h"
 
 namespace emblem {
@@ -23,7 +23,7 @@ struct Layers {
     x = graph.trained_input("x", kInputs);
     label = graph.input("label", 1);
     logits = graph.linear(graph.linear(x, kUnits, Activation::kSigmoid), 1);
-    graph.binary_cross_entropy(logits, label);
+    graph.minimize(losses::BinaryCrossEntropy{}, logits, {.labels = label});
     graph.prepare(context, kRows, type);
   }
   void fill(int64_t begin, int64_t rows) {

@@ -1,25 +1,25 @@
-// Layers that read one another's output are computed together in predictions on a CPU.
+// GraphChainLayers that read one another's output are computed together in predictions on a CPU.
 #include <gmock/gmock.h>
 
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
 #include "nn/graph.h"
 
 namespace emblem {
 namespace {
 
-constexpr int64_t kMostRows = 500, kInputs = 1100;
+constexpr int64_t kMostRows = 500, kGraphChainInputs = 1100;
 
 // Wide layers and narrow ones, one that two others read, and rows of more than one block of the
 // inner dimension.
-struct Layers {
+struct GraphChainLayers {
   Context context;
   Graph graph{5};
   Node x;
   std::vector<Node> outputs;
 
-  explicit Layers(const Context& on, DType type = DType::kF32) : context(on) {
-    x = graph.input("x", kInputs);
+  explicit GraphChainLayers(const Context& on, DType type = DType::kF32) : context(on) {
+    x = graph.input("x", kGraphChainInputs);
     const Node first = graph.linear(x, 300, Activation::kRelu);
     const Node second = graph.linear(first, 70, Activation::kTanh);
     const Node third = graph.linear(graph.linear(second, 33, Activation::kNone), 1);
@@ -31,8 +31,9 @@ struct Layers {
   // All outputs of rows from `begin` on.
   std::vector<std::vector<float>> predict(int64_t begin, int64_t rows) {
     graph.set_rows(rows);
-    for (int64_t i = 0; i < rows * kInputs; ++i)
-      graph.value(x).data[i] = random_normal(1, 0, static_cast<uint64_t>(begin * kInputs + i));
+    for (int64_t i = 0; i < rows * kGraphChainInputs; ++i)
+      graph.value(x).data[i] =
+          random_normal(1, 0, static_cast<uint64_t>(begin * kGraphChainInputs + i));
     graph.forward(context, Phase::kEval, 0);
     std::vector<std::vector<float>> values;
     for (const Node output : outputs) {
@@ -46,10 +47,10 @@ struct Layers {
 class ChainTest : public testing::TestWithParam<DType> {};
 
 TEST_P(ChainTest, GivesTheSameAsLayersOneByOneWithAnyNumberOfThreadsAndRows) {
-  Layers one_by_one({}, GetParam());
+  GraphChainLayers one_by_one({}, GetParam());
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
-    Layers chained({.threads = &pool}, GetParam());
+    GraphChainLayers chained({.threads = &pool}, GetParam());
     chained.graph.freeze();
     for (const int64_t rows : {1, 3, 20, 64, 500, 7, 1}) {
       SCOPED_TRACE(testing::Message() << threads << " threads, " << rows << " rows");
@@ -60,7 +61,7 @@ TEST_P(ChainTest, GivesTheSameAsLayersOneByOneWithAnyNumberOfThreadsAndRows) {
 
 TEST_P(ChainTest, ARowDoesNotDependOnTheRowsBesideIt) {
   ThreadPool pool(2);
-  Layers layers({.threads = &pool}, GetParam());
+  GraphChainLayers layers({.threads = &pool}, GetParam());
   layers.graph.freeze();
   const auto all = layers.predict(0, kMostRows);
   for (const int64_t rows : {1, 5, 30}) {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
 #include "kernels/input_ranges.h"
 #include "nn/graph.h"
 
@@ -14,27 +14,27 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr int64_t kRows = 500, kInputs = 70, kUnits = 90;
+constexpr int64_t kGraphInt8Rows = 500, kGraphInt8Inputs = 70, kGraphInt8Units = 90;
 
-struct Layers {
+struct GraphInt8Layers {
   Context context;
   Graph graph{5};
   Node x, logits;
 
-  Layers(const Context& on, DType type) : context(on) {
-    x = graph.input("x", kInputs);
-    const Node hidden = graph.linear(x, kUnits, Activation::kRelu);
-    logits = graph.linear(graph.linear(hidden, kUnits, Activation::kNone), 1);
+  GraphInt8Layers(const Context& on, DType type) : context(on) {
+    x = graph.input("x", kGraphInt8Inputs);
+    const Node hidden = graph.linear(x, kGraphInt8Units, Activation::kRelu);
+    logits = graph.linear(graph.linear(hidden, kGraphInt8Units, Activation::kNone), 1);
     graph.mark_output(logits);
-    graph.prepare(context, kRows, type, Graph::Purpose::kInference);
+    graph.prepare(context, kGraphInt8Rows, type, Graph::Purpose::kInference);
   }
   // Columns of very different sizes.
   std::vector<float> predict(int64_t begin, int64_t rows) {
     graph.set_rows(rows);
-    for (int64_t i = 0; i < rows * kInputs; ++i) {
-      const float size = std::pow(10.0f, static_cast<float>(i % kInputs % 5) - 3.0f);
+    for (int64_t i = 0; i < rows * kGraphInt8Inputs; ++i) {
+      const float size = std::pow(10.0f, static_cast<float>(i % kGraphInt8Inputs % 5) - 3.0f);
       graph.value(x).data[i] =
-          size * random_normal(1, 0, static_cast<uint64_t>(begin * kInputs + i));
+          size * random_normal(1, 0, static_cast<uint64_t>(begin * kGraphInt8Inputs + i));
     }
     graph.forward(context, Phase::kEval, 0);
     const View<float> values = graph.value(logits);
@@ -42,19 +42,19 @@ struct Layers {
   }
 };
 
-Layers calibrated(const Context& context) {
-  Layers wide({}, DType::kF32);
+GraphInt8Layers calibrated(const Context& context) {
+  GraphInt8Layers wide({}, DType::kF32);
   wide.graph.record_inputs();
-  wide.predict(0, kRows);
-  Layers narrow(context, DType::kInt8);
+  wide.predict(0, kGraphInt8Rows);
+  GraphInt8Layers narrow(context, DType::kInt8);
   narrow.graph.set_input_ranges(wide.graph.recorded_ranges());
   narrow.graph.freeze();
   return narrow;
 }
 
 TEST(Int8, IsCloseToFp32) {
-  Layers narrow = calibrated({}), wide({}, DType::kF32);
-  const auto values = narrow.predict(0, kRows), expected = wide.predict(0, kRows);
+  GraphInt8Layers narrow = calibrated({}), wide({}, DType::kF32);
+  const auto values = narrow.predict(0, kGraphInt8Rows), expected = wide.predict(0, kGraphInt8Rows);
   double difference = 0, size = 0, bias = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     difference += std::pow(values[i] - expected[i], 2);
@@ -63,14 +63,14 @@ TEST(Int8, IsCloseToFp32) {
   }
   EXPECT_LT(std::sqrt(difference / size), 0.02);
   EXPECT_GT(std::sqrt(difference / size), 1e-5);  // it was rounded
-  EXPECT_LT(std::abs(bias / kRows), 0.1 * std::sqrt(difference / kRows));
+  EXPECT_LT(std::abs(bias / kGraphInt8Rows), 0.1 * std::sqrt(difference / kGraphInt8Rows));
 }
 
 TEST(Int8, ValuesBeyondTheRangesAreLimited) {
-  Layers narrow = calibrated({});
+  GraphInt8Layers narrow = calibrated({});
   narrow.graph.set_rows(1);
   for (const float far : {1e6f, 1e30f, -1e30f}) {
-    for (int64_t i = 0; i < kInputs; ++i) narrow.graph.value(narrow.x).data[i] = far;
+    for (int64_t i = 0; i < kGraphInt8Inputs; ++i) narrow.graph.value(narrow.x).data[i] = far;
     narrow.graph.forward({}, Phase::kEval, 0);
     EXPECT_LT(std::abs(narrow.graph.value(narrow.logits).data[0]), 1e4f) << far;
   }
@@ -78,20 +78,20 @@ TEST(Int8, ValuesBeyondTheRangesAreLimited) {
 
 TEST(Int8, GivesTheSameBytesWithAnyNumberOfThreadsAndForARowAlone) {
   ThreadPool threads(3);
-  Layers one = calibrated({}), three = calibrated({.threads = &threads});
-  const auto all = one.predict(0, kRows);
-  EXPECT_EQ(all, three.predict(0, kRows));
+  GraphInt8Layers one = calibrated({}), three = calibrated({.threads = &threads});
+  const auto all = one.predict(0, kGraphInt8Rows);
+  EXPECT_EQ(all, three.predict(0, kGraphInt8Rows));
   for (const int64_t row : {0, 1, 137, 499})
     EXPECT_EQ(one.predict(row, 1)[0], all[static_cast<size_t>(row)]) << row;
 }
 
 TEST(Int8, NeedsRangesAndNoTraining) {
-  Layers without({}, DType::kInt8);
+  GraphInt8Layers without({}, DType::kInt8);
   EXPECT_THAT([&] { without.graph.freeze(); },
               ThrowsMessage<Error>(HasSubstr("has no ranges of inputs for int8")));
   Graph trained{1};
-  trained.binary_cross_entropy(trained.linear(trained.trained_input("x", 3), 1),
-                               trained.input("label", 1));
+  trained.minimize(losses::BinaryCrossEntropy{}, trained.linear(trained.trained_input("x", 3), 1),
+                   {.labels = trained.input("label", 1)});
   EXPECT_THAT([&] { trained.prepare({}, 10, DType::kInt8); },
               ThrowsMessage<Error>(HasSubstr("int8 is for inference on a CPU only")));
 }

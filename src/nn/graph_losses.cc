@@ -4,10 +4,10 @@
 
 #include "nn/graph.h"
 #include "nn/graph_state.h"
-#include "nn/ops/distillation.h"
-#include "nn/ops/jrc_loss.h"
-#include "nn/ops/loss.h"
-#include "nn/ops/variational_dropout.h"
+#include "nn/ops/dense/variational_dropout.h"
+#include "nn/ops/loss/distillation.h"
+#include "nn/ops/loss/jrc_loss.h"
+#include "nn/ops/loss/loss.h"
 
 namespace emblem {
 namespace {
@@ -23,14 +23,14 @@ Tensor* target_tensor(GraphState& state, const char* kind, const char* what, Nod
   return tensor;
 }
 
-void require_cols(const char* kind, const Tensor& logits, int64_t cols) {
-  EMBLEM_REQUIRE(logits.cols == cols, kind, ": '", logits.name, "' has ", logits.cols,
-                 " columns, but ", cols, " is needed");
-}
-
-void require_smoothing(const char* kind, float smoothing) {
-  EMBLEM_REQUIRE(smoothing >= 0.0f && smoothing < 1.0f, kind, ": label_smoothing is ", smoothing,
-                 ", but must be at least 0 and below 1");
+// The columns of what a loss learns.
+void require_cols(const AnyLoss& loss, const Tensor& logits) {
+  const bool by_class = head_of(loss) == HeadKind::kClass;
+  const int64_t cols = by_class ? classes_of(loss) : 1;
+  EMBLEM_REQUIRE(cols == 0 || logits.cols == cols, name_of(loss), ": '", logits.name, "' has ",
+                 logits.cols, " columns, but ", cols, " is needed");
+  EMBLEM_REQUIRE(!by_class || logits.cols > 1, name_of(loss), ": '", logits.name,
+                 "' has 1 column, but one for each class is needed, at least 2");
 }
 
 // The tensors that a target names; null where it names none.
@@ -47,17 +47,6 @@ TargetTensors target_tensors(GraphState& state, const char* kind, const Graph::T
   return tensors;
 }
 
-template <class Formula>
-void add_row_loss(GraphState& state, Formula formula, Node logits, const Graph::Target& target) {
-  const char* kind = Formula::kKind;
-  Tensor* x = state.tensor(logits, kind);
-  const auto [labels, weights] = target_tensors(state, kind, target);
-  EMBLEM_REQUIRE(labels != nullptr, kind, ": no labels were given");
-  if (!target.training_only) state.nodes[logits.id].is_output = true;
-  const int64_t slot = state.add_loss(target.name.empty() ? kind : target.name);
-  state.add(std::make_unique<RowLoss<Formula>>(formula, x, labels, weights, target, slot));
-}
-
 }  // namespace
 
 int64_t GraphState::add_loss(std::string name) {
@@ -65,59 +54,23 @@ int64_t GraphState::add_loss(std::string name) {
   return static_cast<int64_t>(loss_names.size()) - 1;
 }
 
-void Graph::binary_cross_entropy(Node logits, const Target& target, float label_smoothing) {
-  const losses::BinaryCrossEntropy formula{label_smoothing};
-  require_cols(formula.kKind, *state_->tensor(logits, formula.kKind), 1);
-  require_smoothing(formula.kKind, label_smoothing);
-  add_row_loss(*state_, formula, logits, target);
-}
-
-void Graph::binary_cross_entropy(Node logits, Node labels, Node weights, float label_smoothing) {
-  Target target;
-  target.labels = labels;
-  target.weights = weights;
-  binary_cross_entropy(logits, target, label_smoothing);
-}
-
-void Graph::softmax_cross_entropy(Node logits, const Target& target, float label_smoothing) {
-  const losses::SoftmaxCrossEntropy formula{label_smoothing};
-  const Tensor& x = *state_->tensor(logits, formula.kKind);
-  EMBLEM_REQUIRE(x.cols > 1, formula.kKind, ": '", x.name,
-                 "' has 1 column, but one for each class is needed, at least 2");
-  require_smoothing(formula.kKind, label_smoothing);
-  add_row_loss(*state_, formula, logits, target);
-}
-
-void Graph::focal_loss(Node logits, const Target& target, float gamma, float alpha) {
-  const losses::Focal formula{gamma, alpha};
-  require_cols(formula.kKind, *state_->tensor(logits, formula.kKind), 1);
-  EMBLEM_REQUIRE(gamma >= 0.0f, formula.kKind, ": gamma is ", gamma, ", but must be at least 0");
-  EMBLEM_REQUIRE(alpha > 0.0f && alpha < 1.0f, formula.kKind, ": alpha is ", alpha,
-                 ", but must be above 0 and below 1");
-  add_row_loss(*state_, formula, logits, target);
-}
-
-void Graph::l2_loss(Node values, const Target& target, float mean, float deviation) {
-  const losses::SquaredError formula{mean, deviation};
-  require_cols(formula.kKind, *state_->tensor(values, formula.kKind), 1);
-  EMBLEM_REQUIRE(deviation > 0.0f, formula.kKind, ": the deviation is ", deviation,
-                 ", but must be above 0");
-  add_row_loss(*state_, formula, values, target);
-}
-
-void Graph::jrc_loss(Node logits, Node sessions, const Target& target, float alpha) {
-  const char* kind = "jrc_loss";
-  Tensor *x = state_->tensor(logits, kind), *ids = state_->tensor(sessions, kind);
-  require_cols(kind, *x, 2);
-  EMBLEM_REQUIRE(state_->nodes[sessions.id].kind == GraphState::Kind::kIds, kind, ": sessions '",
-                 ids->name, "' are not an id input");
-  EMBLEM_REQUIRE(alpha >= 0.0f && alpha <= 1.0f, kind, ": alpha is ", alpha,
-                 ", but must be from 0 to 1");
+void Graph::minimize(const AnyLoss& loss, Node logits, const Target& target, Node sessions) {
+  const char* kind = name_of(loss);
+  Tensor* x = state_->tensor(logits, kind);
+  require_cols(loss, *x);
+  std::visit([&](const auto& one) { one.check(kind); }, loss);
   const auto [labels, weights] = target_tensors(*state_, kind, target);
   EMBLEM_REQUIRE(labels != nullptr, kind, ": no labels were given");
   if (!target.training_only) state_->nodes[logits.id].is_output = true;
-  const int64_t slot = state_->add_loss(target.name.empty() ? kind : target.name);
-  state_->add(std::make_unique<JrcLoss>(x, ids, labels, weights, target, alpha, slot));
+  const auto slot = [&] { return state_->add_loss(target.name.empty() ? kind : target.name); };
+  if (const auto* jrc = std::get_if<losses::JrcLoss>(&loss)) {
+    Tensor* ids = state_->tensor(sessions, kind);
+    EMBLEM_REQUIRE(state_->nodes[sessions.id].kind == GraphState::Kind::kIds, kind, ": sessions '",
+                   ids->name, "' are not an id input");
+    state_->add(std::make_unique<JrcLoss>(x, ids, labels, weights, target, jrc->alpha, slot()));
+    return;
+  }
+  state_->add(std::make_unique<RowLoss>(loss, x, labels, weights, target, slot()));
 }
 
 void Graph::distillation_loss(Node x, Node y, Similarity similarity, const Target& target) {

@@ -1,26 +1,17 @@
 // Memory that is not there: a batch fails, the graph continues.
 #include <gmock/gmock.h>
 
-#include "core/device_test.h"
-#include "core/failing_new_test.h"
-#include "core/random.h"
+#include "core/math/random.h"
+#include "core/memory/failing_new_test.h"
 #include "nn/graph.h"
 
 namespace emblem {
 namespace {
 
-class GraphMemoryTest : public DeviceTest {
- protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    context_.threads = nullptr;  // so that allocations have an order
-    if (!IsSkipped()) stream_ = use_own_stream(context_);
-  }
-  std::shared_ptr<cuda::Stream> stream_;
-};
+class GraphMemoryTest : public AllocationTest {};
 EMBLEM_TEST_ON_EVERY_DEVICE(GraphMemoryTest);
 
-constexpr int64_t kRows = 6, kCols = 8;
+constexpr int64_t kGraphMemoryRows = 6, kCols = 8;
 
 // Attention of a user to what it clicked: ops that keep memory for each element.
 struct Model {
@@ -44,10 +35,10 @@ struct Model {
     logits = graph.linear(graph.concat({user, graph.attention_pool(scores, attended),
                                         graph.segment_mean(graph.normalize(click))}),
                           1);
-    graph.binary_cross_entropy(logits, label);
+    graph.minimize(losses::BinaryCrossEntropy{}, logits, {.labels = label});
   }
 
-  void prepare() { graph.prepare(context, kRows); }
+  void prepare() { graph.prepare(context, kGraphMemoryRows); }
 
   void fill(Node node) {
     const View<float> values = graph.value(node);
@@ -59,8 +50,8 @@ struct Model {
   using Results = std::vector<std::vector<float>>;
   // What a training step computes from rows of `length` elements each, `offsets` on the device.
   Results step(View<const int32_t> offsets, int32_t length) {
-    graph.set_rows(kRows);
-    graph.set_elements(context, clicks, offsets, kRows * length);
+    graph.set_rows(kGraphMemoryRows);
+    graph.set_elements(context, clicks, offsets, kGraphMemoryRows * length);
     for (const Node node : {user, click, label}) fill(node);
     graph.forward(context, Phase::kTrain, 3);
     graph.backward(context);
@@ -74,7 +65,7 @@ struct Model {
 
 std::vector<int32_t> offsets_of(int32_t length) {
   std::vector<int32_t> offsets;
-  for (int32_t r = 0; r <= kRows; ++r) offsets.push_back(r * length);
+  for (int32_t r = 0; r <= kGraphMemoryRows; ++r) offsets.push_back(r * length);
   return offsets;
 }
 

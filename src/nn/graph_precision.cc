@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/pinned.h"
+#include "core/memory/pinned.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
 #include "nn/precision.h"

@@ -24,7 +24,8 @@ void expect_aligned_products(const GraphState& state) {
 }
 
 void add_loss(Graph& graph, Node x) {
-  graph.binary_cross_entropy(graph.linear(x, 1), graph.input("labels", 1));
+  graph.minimize(losses::BinaryCrossEntropy{}, graph.linear(x, 1),
+                 {.labels = graph.input("labels", 1)});
 }
 
 TEST(PaddedRows, ServeTheProductsOfMaskBlocks) {
@@ -54,7 +55,8 @@ TEST(PaddedRows, ServeTheProductsBeforeElementwiseOps) {
   expect_aligned_products(plan(graph));
 }
 
-// Of an elementwise op all rows are equally long: those of embeddings, which are not padded, too.
+// All rows of an elementwise op are equally long: those of embeddings, which are not padded,
+// too.
 TEST(PaddedRows, AreAsLongAsThoseOfEmbeddingsNextToThem) {
   Graph graph(1);
   const Node x = graph.embedding_input("ids", 13);

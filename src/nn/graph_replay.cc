@@ -1,7 +1,7 @@
 // How the passes of a graph are replayed on a GPU: a batch of a known shape costs one launch.
 #include <algorithm>
 
-#include "core/cuda_graph.h"
+#include "core/device/cuda_graph.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
 #include "nn/precision.h"

@@ -1,10 +1,10 @@
 #include <set>
 
-#include "core/pinned.h"
+#include "core/memory/pinned.h"
 #include "kernels/matmul_cuda.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
-#include "nn/ops/linear.h"
+#include "nn/ops/dense/linear.h"
 
 namespace emblem {
 namespace {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <limits>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
 #include "nn/precision.h"

@@ -1,8 +1,8 @@
 // Sequences: nodes with a row for each element, whose number differs from batch to batch.
 #include <gmock/gmock.h>
 
-#include "core/device_test.h"
-#include "core/random.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 #include "nn/graph_state.h"
 
 namespace emblem {
@@ -17,13 +17,13 @@ class SpacesTest : public DeviceTest {};
 EMBLEM_TEST_ON_EVERY_DEVICE(SpacesTest);
 
 // Layers over the elements of two sequences, with everything that padding could spoil.
-struct Model {
+struct GraphSpacesModel {
   Context context;
   Graph graph{42};
   Space clicks, buys;
   Node user, click, buy, label, logits;
 
-  Model(const Context& context, int64_t max_rows) : context(context) {
+  GraphSpacesModel(const Context& context, int64_t max_rows) : context(context) {
     clicks = graph.add_sequence("clicks");
     buys = graph.add_sequence("buys");
     user = graph.trained_input("user", 4);
@@ -42,7 +42,7 @@ struct Model {
     logits = graph.linear(
         graph.concat({user, graph.segment_sum(c), graph.segment_mean(c), graph.segment_mean(b)}),
         1);
-    graph.binary_cross_entropy(logits, label);
+    graph.minimize(losses::BinaryCrossEntropy{}, logits, {.labels = label});
     graph.prepare(context, max_rows);
   }
 
@@ -104,12 +104,12 @@ void expect_near(const std::vector<std::vector<float>>& actual,
 
 TEST(Spaces, GiveTheSameBytesWithAnyNumberOfThreads) {
   const auto clicks = lengths_of(300, 30, 1), buys = lengths_of(300, 4, 2);
-  const auto alone = Model({}, 300).step(clicks, buys);
+  const auto alone = GraphSpacesModel({}, 300).step(clicks, buys);
   for (const int threads : {2, 3, 5}) {
     ThreadPool pool(threads);
     Context context;
     context.threads = &pool;
-    EXPECT_EQ(Model(context, 300).step(clicks, buys), alone) << threads << " threads";
+    EXPECT_EQ(GraphSpacesModel(context, 300).step(clicks, buys), alone) << threads << " threads";
   }
 }
 
@@ -124,20 +124,20 @@ TEST_P(SpacesTest, AgreeWithTheCpuWhateverTheNumberOfElements) {
                                               {60, 9, 4},
                                               {0, 90, 0},
                                               {600, 3, 0}}) {
-    const auto expected = Model({}, 3).step(lengths, {2, 1, 0}),
-               actual = Model(context_, 3).step(lengths, {2, 1, 0});
+    const auto expected = GraphSpacesModel({}, 3).step(lengths, {2, 1, 0}),
+               actual = GraphSpacesModel(context_, 3).step(lengths, {2, 1, 0});
     expect_near(actual, expected, cat(lengths[0], " ", lengths[1], " ", lengths[2]));
   }
 }
 
 TEST_P(SpacesTest, GrowWithoutAChangeOfResults) {
-  Model model(context_, 40);
+  GraphSpacesModel model(context_, 40);
   const auto few = lengths_of(40, 3, 1), many = lengths_of(40, 50, 2);
   const auto first = model.step(few, few);
   const auto parameters = to_host(context_, model.graph.parameters());
   const auto grown = model.step(many, few);
   EXPECT_EQ(to_host(context_, model.graph.parameters()), parameters);
-  auto fresh = Model(context_, 40).step(many, few), again = model.step(few, few);
+  auto fresh = GraphSpacesModel(context_, 40).step(many, few), again = model.step(few, few);
   for (size_t part = 0; part + 1 < first.size(); ++part) {  // statistics move on
     EXPECT_EQ(grown[part], fresh[part]) << part;
     EXPECT_EQ(again[part], first[part]) << part;
@@ -147,7 +147,7 @@ TEST_P(SpacesTest, GrowWithoutAChangeOfResults) {
 TEST_P(SpacesTest, ReplayedPassesGiveTheSameBytesAsThoseThatAreEnqueuedOneByOne) {
   Context own = context_;
   const auto stream = use_own_stream(own);
-  Model enqueued(context_, 3), replayed(own, 3);
+  GraphSpacesModel enqueued(context_, 3), replayed(own, 3);
   uint64_t draw = 0;
   // 65 to 68 elements are one shape, and so are 69 to 72.
   for (const int32_t length : {68, 68, 65, 66, 72, 69, 70, 0, 1, 0, 1, 900, 66, 67, 68, 0, 1, 71}) {
@@ -159,7 +159,7 @@ TEST_P(SpacesTest, ReplayedPassesGiveTheSameBytesAsThoseThatAreEnqueuedOneByOne)
 }
 
 TEST_P(SpacesTest, BatchesMayBeEmpty) {
-  Model model(context_, 4);
+  GraphSpacesModel model(context_, 4);
   model.step({1, 2, 3}, {3, 2, 1});
   const auto result = model.step({}, {});
   EXPECT_THAT(result[0], ElementsAre(0.0f));
@@ -182,7 +182,7 @@ TEST(Spaces, AreRoundedToASixteenthOfTheirPowerOfTwo) {
 }
 
 TEST(Spaces, CountValuesAndOperationsPerElement) {
-  Model model({}, 2);
+  GraphSpacesModel model({}, 2);
   const Graph& g = model.graph;
   EXPECT_EQ(g.values_per_element(model.buys), 5 + 7 + 7);
   EXPECT_EQ(g.values_per_row(), 4 + 1 + (3 + 3 + 7) + (4 + 3 + 3 + 7) + 1);
@@ -214,8 +214,12 @@ TEST(Spaces, RejectNodesOfDifferentSpaces) {
       "concat: 'user' belongs to the batch, but 'click' to sequence 'clicks'; repeat or pool");
   fails([&] { g.multiply(click, buy); },
         "multiply: 'click' belongs to sequence 'clicks', but 'buy' to sequence 'buys'");
-  fails([&] { g.binary_cross_entropy(g.linear(click, 1), g.input("y", 1, clicks)); },
-        "losses are of the batch");
+  fails(
+      [&] {
+        g.minimize(losses::BinaryCrossEntropy{}, g.linear(click, 1),
+                   {.labels = g.input("y", 1, clicks)});
+      },
+      "losses are of the batch");
   fails([&] { g.segment_sum(user); }, "segment_sum: 'user' belongs to the batch; expected a node");
   fails([&] { g.repeat(click, buys); },
         "repeat: 'click' belongs to sequence 'clicks'; expected a node of the batch");
@@ -226,7 +230,7 @@ TEST(Spaces, RejectNodesOfDifferentSpaces) {
 }
 
 TEST(Spaces, RejectRunsOutOfOrder) {
-  Model model({}, 2);
+  GraphSpacesModel model({}, 2);
   Graph& g = model.graph;
   const auto fails = [](const auto& body, const std::string& message) {
     EXPECT_THAT(body, ThrowsMessage<Error>(HasSubstr(message)));

@@ -10,8 +10,8 @@ namespace emblem {
 
 namespace cuda {
 template <class T>
-class ReadBack;   // core/pinned.h
-class CudaGraph;  // core/cuda_graph.h
+class ReadBack;   // core/memory/pinned.h
+class CudaGraph;  // core/device/cuda_graph.h
 }  // namespace cuda
 
 // On a GPU the elements of a sequence are padded to multiples of 1/16 of their power of two, so
@@ -25,7 +25,7 @@ struct GraphState {
     Kind kind = Kind::kComputed;
     bool fed_narrow = false;  // an embedding input
     bool is_output = false;   // a computed node that value() gives in every precision
-    // Of a 16-bit graph, in fp32: the values of inputs and outputs, the gradients of trained
+    // For a 16-bit graph, in fp32: the values of inputs and outputs, the gradients of trained
     // inputs.
     bool has_wide_value = false, has_wide_gradient = false;
     Buffer<float> wide_value, wide_gradient;
@@ -44,7 +44,7 @@ struct GraphState {
     int64_t rows = 0;
     Memory memory;
     std::vector<OfNode> nodes;  // as `nodes` of the graph; empty where of another space
-    Buffer<int32_t> row_of;     // of a sequence
+    Buffer<int32_t> row_of;     // row of each element of a sequence
   };
   struct Sequence {
     std::string name;
@@ -81,7 +81,7 @@ struct GraphState {
   std::shared_ptr<cuda::MatmulLibrary> matmul;
   Buffer<unsigned> counters;  // see OpContext
   std::shared_ptr<cuda::ReadBack<double>> losses_read_back;
-  Buffer<uint16_t> narrow_parameters;  // of a 16-bit graph
+  Buffer<uint16_t> narrow_parameters;  // parameters of a 16-bit graph
   Buffer<int> overflow;                // 1 when a gradient of an fp16 graph was not finite
   std::shared_ptr<cuda::ReadBack<int>> overflow_read_back;
   // The passes of batches of this shape, recorded once they have run; see run_forward.

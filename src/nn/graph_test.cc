@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "core/device_test.h"
-#include "core/random.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {
@@ -23,12 +23,12 @@ class GraphTest : public DeviceTest {};
 EMBLEM_TEST_ON_EVERY_DEVICE(GraphTest);
 
 // A model with an op of every kind that sums over rows or draws random numbers.
-struct Model {
+struct GraphModel {
   Context context;
   Graph graph;
   Node dense, sparse, label, logits;
 
-  Model(const Context& context, int64_t max_rows, uint64_t seed = 42)
+  GraphModel(const Context& context, int64_t max_rows, uint64_t seed = 42)
       : context(context), graph(seed) {
     MlpOptions bottom, top;
     bottom.hidden_units = {32, 8};
@@ -46,7 +46,7 @@ struct Model {
     const Node crossed = graph.cross_v1(graph.dlrm_interaction(x, sparse, 8), 2);
     graph.set_scope("top");
     logits = graph.linear(graph.mlp(crossed, top), 1);
-    graph.binary_cross_entropy(logits, label);
+    graph.minimize(losses::BinaryCrossEntropy{}, logits, {.labels = label});
     graph.prepare(context, max_rows);
   }
   void fill(int64_t rows) {
@@ -74,17 +74,17 @@ struct Model {
 
 TEST(Graph, GivesTheSameBytesWithAnyNumberOfThreads) {
   constexpr int64_t kRows = 1500;
-  const auto alone = Model({}, kRows).step(kRows);
+  const auto alone = GraphModel({}, kRows).step(kRows);
   for (const int threads : {2, 5}) {
     ThreadPool pool(threads);
     Context context;
     context.threads = &pool;
-    EXPECT_EQ(Model(context, kRows).step(kRows), alone) << threads << " threads";
+    EXPECT_EQ(GraphModel(context, kRows).step(kRows), alone) << threads << " threads";
   }
 }
 
 TEST_P(GraphTest, GivesTheSameBytesAgainAndAfterOtherBatchSizes) {
-  Model model(context_, 900);
+  GraphModel model(context_, 900);
   const auto first = model.step(500);
   for (const int64_t rows : {900, 1, 2, 3, 4, 5, 6, 7, 8, 9}) model.step(rows);
   const auto again = model.step(500);
@@ -93,14 +93,15 @@ TEST_P(GraphTest, GivesTheSameBytesAgainAndAfterOtherBatchSizes) {
 }
 
 TEST_P(GraphTest, StartsFromTheSameParametersOnEveryDevice) {
-  Model here({}, 4), there(context_, 4);
+  GraphModel here({}, 4), there(context_, 4);
   EXPECT_EQ(to_host(context_, there.graph.parameters()), to_host({}, here.graph.parameters()));
   EXPECT_EQ(to_host(context_, there.graph.statistics()), to_host({}, here.graph.statistics()));
 }
 
 TEST_P(GraphTest, AgreesWithTheCpu) {
   constexpr int64_t kRows = 900;
-  const auto expected = Model({}, kRows).step(kRows), actual = Model(context_, kRows).step(kRows);
+  const auto expected = GraphModel({}, kRows).step(kRows),
+             actual = GraphModel(context_, kRows).step(kRows);
   for (size_t part = 0; part < expected.size(); ++part)  // crossed sums cancel in some rows
     EXPECT_THAT(actual[part], Pointwise(FloatNear(5e-4f), expected[part])) << part;
 }
@@ -109,28 +110,26 @@ TEST_P(GraphTest, AgreesWithTheCpu) {
 TEST_P(GraphTest, ReplayedPassesGiveTheSameBytesAsThoseThatAreEnqueuedOneByOne) {
   Context own = context_;
   const auto stream = use_own_stream(own);
-  Model enqueued(context_, 300), replayed(own, 300);
+  GraphModel enqueued(context_, 300), replayed(own, 300);
   uint64_t draw = 0;
   for (const int64_t rows : {300, 300, 200, 300, 200, 1, 0, 200, 300, 0, 1, 0, 1, 200}) {
     ++draw;
     EXPECT_EQ(replayed.step(rows, draw), enqueued.step(rows, draw)) << "batch " << draw;
-    for (Model* model : {&enqueued, &replayed})
+    for (GraphModel* model : {&enqueued, &replayed})
       model->graph.forward(model->context, Phase::kEval, draw);
     EXPECT_EQ(to_host(own, replayed.graph.value(replayed.logits)),
               to_host(context_, enqueued.graph.value(enqueued.logits)));
   }
 }
 
-// Steps small enough that the loss falls from any initial values: over 40 seeds, to 0.44 of the
-// first at most. The best constant prediction would reach 0.8 of it.
+// Steps small enough that the loss falls from any initial values. A third of the labels is 1: the
+// best constant prediction has a loss of 0.637.
 TEST_P(GraphTest, LearnsWhenItFollowsItsGradient) {
   for (const uint64_t seed : {1, 2, 3}) {
-    Model model(context_, 256, seed);
+    GraphModel model(context_, 256, seed);
     model.fill(256);
-    double first = 0.0;
     for (int step = 0; step < 200; ++step) {
       model.graph.forward(context_, Phase::kTrain, step);
-      if (step == 0) first = model.graph.loss(context_);
       model.graph.backward(context_);
       std::vector<float> w = to_host(context_, model.graph.parameters());
       const auto g = to_host(context_, model.graph.parameter_gradients());
@@ -138,7 +137,7 @@ TEST_P(GraphTest, LearnsWhenItFollowsItsGradient) {
       to_device(context_, w, model.graph.parameters());
     }
     model.graph.forward(context_, Phase::kEval, 0);
-    EXPECT_LT(model.graph.loss(context_), 0.6 * first) << "seed " << seed;
+    EXPECT_LT(model.graph.loss(context_), 0.55) << "seed " << seed;
   }
 }
 
@@ -148,9 +147,9 @@ TEST_P(GraphTest, EvaluationsDoWithoutWhatOnlyTrainingNeeds) {
   const Node light = g.linear(x, 1), hidden = g.linear(x, 4), booster = g.linear(hidden, 1);
   const Node unread = g.linear(x, 2);
   Graph::Target target{.labels = labels};
-  g.binary_cross_entropy(light, target);
+  g.minimize(losses::BinaryCrossEntropy{}, light, target);
   target.training_only = true;
-  g.binary_cross_entropy(booster, target);
+  g.minimize(losses::BinaryCrossEntropy{}, booster, target);
   g.distillation_loss(light, booster, Graph::Similarity::kSquaredError, target);
   g.prepare(context_, 2);
   const auto run = [&](float value, Phase phase) {
@@ -174,7 +173,7 @@ TEST_P(GraphTest, EvaluationsDoWithoutWhatOnlyTrainingNeeds) {
 }
 
 TEST_P(GraphTest, AnEmptyBatchHasNoLossAndNoGradient) {
-  Model model(context_, 10);
+  GraphModel model(context_, 10);
   model.step(10);
   const auto result = model.step(0);
   EXPECT_THAT(result[0], ElementsAre(0.0f));
@@ -235,7 +234,7 @@ TEST_P(GraphTest, InputsThatTheLossDoesNotSeeHaveNoGradient) {
   const Node seen = g.trained_input("seen", 2), unseen = g.trained_input("unseen", 2),
              y = g.input("y", 1);
   g.linear(unseen, 3);
-  g.binary_cross_entropy(g.linear(seen, 1), y);
+  g.minimize(losses::BinaryCrossEntropy{}, g.linear(seen, 1), {.labels = y});
   g.prepare(context_, 4);
   g.set_rows(4);
   for (const Node node : {seen, unseen, y})
@@ -252,8 +251,8 @@ TEST_P(GraphTest, InputsThatTheLossDoesNotSeeHaveNoGradient) {
 TEST_P(GraphTest, SumsSeveralLosses) {
   Graph g(1);
   const Node a = g.trained_input("a", 1), b = g.trained_input("b", 1), y = g.input("y", 1);
-  g.binary_cross_entropy(a, y);
-  g.binary_cross_entropy(g.sum({a, b}), y);
+  g.minimize(losses::BinaryCrossEntropy{}, a, {.labels = y});
+  g.minimize(losses::BinaryCrossEntropy{}, g.sum({a, b}), {.labels = y});
   g.prepare(context_, 1);
   g.set_rows(1);
   to_device<float>(context_, {0.0f}, g.value(a));
@@ -272,7 +271,7 @@ TEST(Graph, CountsOperationsAndDescribesItself) {
   Graph g(1);
   const Node x = g.trained_input("x", 10), y = g.input("label", 1);
   g.set_scope("top");
-  g.binary_cross_entropy(g.linear(x, 1), y);
+  g.minimize(losses::BinaryCrossEntropy{}, g.linear(x, 1), {.labels = y});
   EXPECT_EQ(g.flops_per_row(), 20.0);
   EXPECT_EQ(g.values_per_row(), 10 + 1 + 1);
   EXPECT_EQ(g.describe(),
@@ -293,7 +292,8 @@ TEST(Graph, RejectsShapesThatDoNotFit) {
   fails([&] { g.dlrm_interaction(y, x, 5); }, "make the last layer before it 5 wide");
   fails([&] { g.fm(x, 3); }, "dimension 3");
   fails([&] { g.slice(x, 3, 11); }, "columns [3, 11) of 'x', which has 10");
-  fails([&] { g.binary_cross_entropy(x, y); }, "has 10 columns, but 1 is needed");
+  fails([&] { g.minimize(losses::BinaryCrossEntropy{}, x, {.labels = y}); },
+        "has 10 columns, but 1 is needed");
   fails([&] { g.dropout(x, 1.0f); }, "the ratio is 1");
   fails([&] { g.linear(x, 0); }, "0 columns");
   fails([&] { g.linear(Node{}, 1); }, "linear was given node -1");
@@ -313,7 +313,7 @@ TEST(Graph, RejectsRunsOutOfOrder) {
   const Node logits = g.linear(x, 1);
   fails([&] { g.value(x); }, "before prepare()");
   fails([&] { g.forward({}, Phase::kEval, 0); }, "before prepare()");
-  g.binary_cross_entropy(logits, y);
+  g.minimize(losses::BinaryCrossEntropy{}, logits, {.labels = y});
   fails([&] { g.prepare({}, 4, DType::kF16); }, "fp16 is computed on a GPU only");
   g.prepare({}, 4);
   Context cuda;

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/context.h"
-#include "core/half.h"
+#include "core/device/context.h"
+#include "core/math/half.h"
 #include "nn/ops/op.h"
 
 namespace emblem::cuda {
@@ -14,7 +14,7 @@ namespace emblem::cuda {
 void set_step(const Context& context, const StepInputs& values, StepInputs* to);
 
 void narrow_values(const Context& context, const float* from, DType type, void* to, int64_t count);
-// To `rows` rows of `stride` elements, padded with zeros in both dimensions.
+// Makes `rows` rows of `stride` elements, padded with zeros in both dimensions.
 void narrow_matrix(const Context& context, Matrix<const float> from, DType type, void* to,
                    int64_t rows, int64_t stride);
 // And back: rows of `stride` floats without the padding.

@@ -29,7 +29,7 @@ DenseOptimizer::DenseOptimizer(const Context& context, const DenseOptimizerSetti
                                std::vector<WeightRange> own)
     : settings_(settings), size_(size), own_(std::move(own)) {
   EMBLEM_REQUIRE(!is_row_wise(settings.rule), "dense optimizer: ", name_of(settings.rule),
-                 " keeps one state a row and is for tables only");
+                 " keeps one state per row and is for tables only");
   for (const WeightRange& range : own_) own_size_ += range.end - range.begin;
   const int64_t states = states_of(settings.rule);
   const float first =

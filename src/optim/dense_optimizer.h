@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "core/any_view.h"
-#include "core/buffer.h"
-#include "core/context.h"
-#include "core/view.h"
+#include "core/device/context.h"
+#include "core/memory/any_view.h"
+#include "core/memory/buffer.h"
+#include "core/memory/view.h"
 #include "optim/from_config.h"
 
 namespace emblem {
@@ -18,13 +18,15 @@ struct WeightRange {
   int64_t begin = 0, end = 0;
 };
 
-// On the device of its context, where parameters and gradients must be too.
+// Runs on the device of its context, where parameters and gradients must be too.
 class DenseOptimizer {
  public:
-  // For `size` parameters. `l2` is added to settings.weight_decay, on `weights` only.
+  // An optimizer of `size` parameters. `l2` is added to settings.weight_decay, on `weights`
+  // only.
   DenseOptimizer(const Context& context, const DenseOptimizerSettings& settings, int64_t size,
                  std::span<const WeightRange> weights, float l2);
-  // For those of `size` parameters that are in `own`, ascending ranges; it leaves others alone.
+  // An optimizer of those of `size` parameters that are in `own`, ascending ranges; it leaves
+  // others alone.
   DenseOptimizer(const Context& context, const DenseOptimizerSettings& settings, int64_t size,
                  std::span<const WeightRange> weights, float l2, std::vector<WeightRange> own);
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "optim/dense_update.h"
 
 namespace emblem::cpu {

@@ -1,14 +1,11 @@
-#include "core/cuda_check.h"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
 #include "optim/dense_update.h"
 
 namespace emblem::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-unsigned blocks_of(int64_t count) {
-  return static_cast<unsigned>((count + kThreads - 1) / kThreads);
-}
 
 template <class R>
 __global__ void __launch_bounds__(kThreads) update_kernel(R rule, DenseUpdate u) {
@@ -71,7 +68,7 @@ __global__ void __launch_bounds__(kThreads) clip_kernel(W* values, int64_t count
 
 template <class W>
 void clip(const Context& context, AnyView values, float limit) {
-  clip_kernel<<<blocks_of(values.size()), kThreads, 0, context.stream>>>(
+  clip_kernel<<<blocks_of(values.size(), kThreads), kThreads, 0, context.stream>>>(
       static_cast<W*>(values.data), values.size(), limit);
   cuda_check(cudaGetLastError(), "launching the clipping of gradients");
 }
@@ -104,7 +101,8 @@ void update_dense(const Context& context, const Rule& rule, const DenseUpdate& u
       [&](const auto& r) {
         using R = std::decay_t<decltype(r)>;
         if constexpr (!R::kRowWise) {
-          update_kernel<R><<<blocks_of(update.size), kThreads, 0, context.stream>>>(r, update);
+          update_kernel<R>
+              <<<blocks_of(update.size, kThreads), kThreads, 0, context.stream>>>(r, update);
           cuda_check(cudaGetLastError(), "launching the update of dense parameters");
         }
       },
@@ -127,21 +125,22 @@ void clip_by_value(const Context& context, AnyView values, float limit) {
 
 void add_scaled(const Context& context, View<const float> values, float scale, View<float> to) {
   if (values.size() == 0) return;
-  add_scaled_kernel<<<blocks_of(values.size()), kThreads, 0, context.stream>>>(
+  add_scaled_kernel<<<blocks_of(values.size(), kThreads), kThreads, 0, context.stream>>>(
       values.data, values.size(), scale, to.data);
   cuda_check(cudaGetLastError(), "launching the sum of gradients");
 }
 
 void move_towards(const Context& context, View<const float> values, float share, View<float> from) {
   if (values.size() == 0) return;
-  move_towards_kernel<<<blocks_of(values.size()), kThreads, 0, context.stream>>>(
+  move_towards_kernel<<<blocks_of(values.size(), kThreads), kThreads, 0, context.stream>>>(
       values.data, values.size(), share, from.data);
   cuda_check(cudaGetLastError(), "launching the moving average of parameters");
 }
 
 void swap_values(const Context& context, View<float> a, View<float> b) {
   if (a.size() == 0) return;
-  swap_kernel<<<blocks_of(a.size()), kThreads, 0, context.stream>>>(a.data, b.data, a.size());
+  swap_kernel<<<blocks_of(a.size(), kThreads), kThreads, 0, context.stream>>>(a.data, b.data,
+                                                                              a.size());
   cuda_check(cudaGetLastError(), "launching the exchange of parameters");
 }
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/device_test.h"
-#include "core/random.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {
@@ -138,7 +138,7 @@ TEST_P(DenseOptimizerTest, RejectsWhatItCannotRun) {
       [&] {
         DenseOptimizer(context_, {RowWiseAdaGrad{}, 0.1f}, 3, {}, 0.0f);
       },
-      ThrowsMessage<Error>(HasSubstr("rowwise_adagrad keeps one state a row")));
+      ThrowsMessage<Error>(HasSubstr("rowwise_adagrad keeps one state per row")));
   DenseOptimizer optimizer(context_, {Sgd{}, 0.1f}, 3, {}, 0.0f);
   std::vector<float> weights(3);
   const std::vector<float> gradients(2);

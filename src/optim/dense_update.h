@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "core/any_view.h"
-#include "core/context.h"
-#include "core/view.h"
+#include "core/device/context.h"
+#include "core/memory/any_view.h"
+#include "core/memory/view.h"
 #include "optim/rule.h"
 
 namespace emblem {

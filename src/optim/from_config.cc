@@ -125,7 +125,7 @@ constexpr const char* kDense =
     "sgd_optimizer, adagrad_optimizer, adam_optimizer, adamw_optimizer, adadelta_optimizer, "
     "rmsprop_optimizer";
 
-// Without max_gradient.
+// Settings without max_gradient.
 SparseOptimizerSettings sparse_rule_from(const config::SparseOptimizer& optimizer) {
   using Case = config::SparseOptimizer;
   constexpr float kFbgemmEpsilon = 1e-8f;

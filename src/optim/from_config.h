@@ -1,7 +1,7 @@
 // optim/from_config.h - optimizers as the configuration asks for them.
 #pragma once
 
-#include "config/optimizer.pb.h"
+#include "config/proto/optimizer.pb.h"
 #include "optim/rule.h"
 
 namespace emblem {

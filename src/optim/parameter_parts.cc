@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <regex>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-constexpr size_t kMostShown = 100;  // of a pattern
+constexpr size_t kMostShown = 100;  // parameters of a pattern that are shown
 
 std::regex regex_of(const config::PartOptimizer& part) {
   const std::string& pattern = part.regex_pattern();

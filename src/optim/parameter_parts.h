@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "config/optimizer.pb.h"
+#include "config/proto/optimizer.pb.h"
 #include "optim/dense_optimizer.h"
 
 namespace emblem {
 
 struct NamedRange {
-  std::string name;  // of a parameter: "bottom.0.weight"
+  std::string name;  // name of a parameter: "bottom.0.weight"
   WeightRange range;
 };
 

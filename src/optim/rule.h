@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <variant>
 
-#include "core/host_device.h"
+#include "core/device/host_device.h"
 
 namespace emblem {
 
@@ -136,7 +136,7 @@ struct AmsGrad {
   }
 };
 
-// Adam with one second moment a row, of the mean squared gradient. Tables only.
+// Adam with one second moment per row, of the mean squared gradient. Tables only.
 struct PartialRowWiseAdam {
   static constexpr int kStates = 1;
   static constexpr bool kRowWise = true;

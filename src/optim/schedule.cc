@@ -5,7 +5,7 @@
 #include <numbers>
 #include <vector>
 
-#include "config/metrics.h"
+#include "config/feature/metrics.h"
 #include "emblem/error.h"
 #include "optim/from_config.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "config/optimizer.pb.h"
+#include "config/proto/optimizer.pb.h"
 
 namespace emblem {
 
@@ -32,8 +32,8 @@ class Schedule {
 // The schedule that the message selects (constant when none is), around base rate `base`.
 std::unique_ptr<Schedule> make_schedule(const config::SparseOptimizer& optimizer);
 std::unique_ptr<Schedule> make_schedule(const config::DenseOptimizer& optimizer);
-// Of one of its part_optimizers: the part's own schedule, or else that of `optimizer` with the
-// part's lr.
+// The schedule of one of its part_optimizers: the part's own schedule, or else that of
+// `optimizer` with the part's lr.
 std::unique_ptr<Schedule> make_schedule(const config::DenseOptimizer& optimizer,
                                         const config::PartOptimizer& part);
 

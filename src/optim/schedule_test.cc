@@ -30,7 +30,7 @@ std::vector<double> rates(const Schedule& schedule, int64_t steps) {
   return result;
 }
 
-// Of the floats of the configuration.
+// Rates are floats of the configuration.
 MATCHER_P(AreRates, expected, "") {
   return testing::ExplainMatchResult(Pointwise(DoubleNear(1e-8), expected), arg, result_listener);
 }

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "ps/tables/served_test.h"
-#include "store/redis_server_test.h"
+#include "store/redis/redis_server_test.h"
 #include "store/rocksdb_store.h"
 
 namespace emblem {

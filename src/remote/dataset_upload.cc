@@ -6,16 +6,21 @@
 #include <set>
 #include <vector>
 
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/math/checksum.h"
+#include "core/text/text.h"
 #include "data/converted.h"
 #include "data/source/data_set_manifest.h"
 #include "emblem/error.h"
+#include "remote/store_lock.h"
 #include "remote/upload.h"
 #include "remote/work_folder.h"
 
 namespace emblem {
 namespace {
 
+// What others have in a data set's folder meanwhile: the objects of locks.
+constexpr const char* kLocks = ".lock/";
 constexpr const char* kIndex = ".index.json";
 constexpr const char* kMetadata = "metadata.json";
 
@@ -34,47 +39,94 @@ std::string manifest_address(const std::string& to, const std::string& folder) {
 std::map<std::string, std::vector<DataSetFile>> folders_of(const std::string& local,
                                                            const std::vector<std::string>& names) {
   std::map<std::string, std::vector<DataSetFile>> folders{{"", {}}};
-  for (const std::string& name : names)
-    folders[folder_of(name)].push_back(
-        {std::filesystem::path(name).filename().string(),
-         static_cast<int64_t>(std::filesystem::file_size(local + "/" + name))});
+  for (const std::string& name : names) {
+    const MappedFile file(local + "/" + name);
+    const std::span<const char> bytes = file.bytes();
+    folders[folder_of(name)].push_back({std::filesystem::path(name).filename().string(),
+                                        static_cast<int64_t>(bytes.size()),
+                                        checksum_of(bytes.data(), bytes.size())});
+  }
   return folders;
+}
+
+// The objects below an address, without those of locks and the empty ones that some clients make
+// for folders ("rows/"). Throws Error where one of them is not of a data set, or where there are
+// any and they may not be replaced.
+std::vector<ObjectInfo> objects_to_replace(RemoteStorage& storage, const std::string& to,
+                                           Overwrite overwrite) {
+  std::vector<ObjectInfo> objects = storage.list(to, ListDepth::kAll).objects;
+  const size_t prefix = with_slash(to).size();
+  std::erase_if(objects, [&](const auto& object) {
+    const auto name = std::string_view(object.uri).substr(std::min(prefix, object.uri.size()));
+    const bool is_folder = object.bytes == 0 && (name.empty() || name.ends_with('/'));
+    return is_folder || name.starts_with(kLocks);
+  });
+  EMBLEM_REQUIRE(objects.empty() || overwrite == Overwrite::kReplace, to, " has ", objects.size(),
+                 " objects already; give another address, or --force to replace them");
+  for (const ObjectInfo& object : objects) {
+    const std::string name = object.uri.substr(prefix);
+    EMBLEM_REQUIRE(is_name_in_data_set(name), to, " has the object '", printable(name),
+                   "', which is not part of a data set, so it is not replaced; give another "
+                   "address");
+  }
+  return objects;
+}
+
+void require_lock(StoreLock& lock, const std::string& to) {
+  if (!lock.is_held())
+    throw Error(ErrorCode::kUnavailable,
+                cat("another process took over ", to,
+                    " while this one could not reach it; nothing more is written"));
 }
 
 // Until the last request no reader takes the data set: its manifests say that it is not whole.
 void upload_data_set(RemoteStorage& storage, const std::string& local, const std::string& to,
-                     const std::vector<ObjectInfo>& old) {
+                     const std::vector<ObjectInfo>& old, StoreLock& lock) {
+  const UploadCalls calls{.before = [&] { require_lock(lock, to); }, .after = nullptr};
   std::vector<std::string> names = files_in(local);
   const auto folders = folders_of(local, names);
   std::set<std::string> manifests;
   for (const auto& [folder, files] : folders) {
+    calls.before();
     manifests.insert(manifest_address(to, folder));
     storage.write_text(manifest_address(to, folder), unfinished_data_set_text());
   }
   for (const ObjectInfo& object : old)
-    if (!manifests.contains(object.uri)) storage.remove(object.uri);
+    if (!manifests.contains(object.uri)) {
+      calls.before();
+      storage.remove(object.uri);
+    }
   // What describes the data set is there when its rows are.
   const auto last = std::stable_partition(names.begin(), names.end(), [](const auto& name) {
     return name != kIndex && name != kMetadata;
   });
-  upload_files(storage, local, {names.begin(), last}, to);
-  upload_files(storage, local, {last, names.end()}, to);
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
+  upload_files(storage, local, {names.begin(), last}, to, calls);
+  upload_files(storage, local, {last, names.end()}, to, calls);
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    calls.before();
     storage.write_text(manifest_address(to, folder->first), data_set_text(folder->second));
+  }
 }
 
 }  // namespace
 
 void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite overwrite,
                     const std::function<void(const std::string& folder)>& write) {
-  const std::string address = parse_object_uri(to).text();
-  const std::vector<ObjectInfo> old = storage.list(address, ListDepth::kAll).objects;
-  EMBLEM_REQUIRE(old.empty() || overwrite == Overwrite::kReplace, to, " has ", old.size(),
-                 " objects already; give another address, or --force to replace them");
+  const ObjectUri uri = parse_object_uri(to);
+  EMBLEM_REQUIRE(!uri.key.empty(), to, " is a whole bucket; give an address in it, such as ",
+                 join_uri(to, "rows"));
+  std::string address = uri.text();
+  while (address.ends_with('/')) address.pop_back();
+  objects_to_replace(storage, address, overwrite);
+  StoreLockOptions options = store_lock_options();
+  options.user = "program that writes it";
+  options.remedy = "wait until it has ended, or give another address";
+  StoreLock lock(storage, address, options);
+  const std::vector<ObjectInfo> old = objects_to_replace(storage, address, overwrite);
   const WorkFolder work(storage, address);
   const std::string local = work.path() + "/data";
   write(local);
-  upload_data_set(storage, local, address, old);
+  upload_data_set(storage, local, address, old, lock);
 }
 
 void write_data_set(const std::string& to, Overwrite overwrite, const Storage& storage,

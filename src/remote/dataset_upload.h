@@ -11,7 +11,9 @@ namespace emblem {
 
 // Calls `write` with a folder of the cache to write to, and brings its files to the address `to`.
 // Readers refuse the data set there until all of it is there (data/source/data_set_manifest.h).
-// Throws Error when there are objects at the address already, unless they may be replaced.
+// Throws Error when there are objects at the address already, unless they may be replaced and are
+// those of a data set; when the address is a whole bucket; and when another process writes there
+// (remote/store_lock.h).
 void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite overwrite,
                     const std::function<void(const std::string& folder)>& write);
 

@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
 #include "data/source/data_set_manifest.h"
 #include "remote/remote_test.h"
 
 namespace emblem {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing::ThrowsMessage;
@@ -23,6 +28,29 @@ class DatasetUploadTest : public RemoteFolderTest {
   void upload(RemoteStorage& storage, const std::string& rows, Overwrite overwrite) {
     write_to_store(storage, "s3://b/set", overwrite,
                    [&](const std::string& folder) { write(folder, rows); });
+  }
+  // Addresses of all objects with their contents.
+  std::map<std::string, std::string> contents() {
+    std::map<std::string, std::string> contents;
+    for (const auto& [uri, object] : all_.objects) contents[uri] = object.content;
+    return contents;
+  }
+  // Removes the claims of the lock: those of this process do not expire while it runs.
+  void unlock() {
+    std::erase_if(all_.objects, [](const auto& entry) {
+      return entry.first.find("/.lock/") != entry.first.npos;
+    });
+  }
+  // This process does not reach the lock until that has expired, and another one has it.
+  void take_over() {
+    all_.before = [](const std::string& request) {
+      if (request.find("/.lock/") != request.npos)
+        throw Error(ErrorCode::kPermissionDenied, "HTTP status 403");
+    };
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    unlock();
+    all_.put("s3://b/set/.lock/other.json", "{}");
+    all_.before = nullptr;
   }
   // What a reader gets of it: the contents of all parts, or that it is refused.
   std::set<std::string> read(RemoteStorage& storage, const std::string& uri) {
@@ -62,6 +90,7 @@ TEST_F(DatasetUploadTest, AnUploadThatFailsAtAnyRequestIsNotReadAsWhole) {
       if (reached_end) {
         EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"new"});
       }
+      unlock();
       upload(*one, "mended", Overwrite::kReplace);
       EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"mended"});
       if (HasFailure()) return;
@@ -83,12 +112,124 @@ TEST_F(DatasetUploadTest, AMissingOrCutObjectIsNamed) {
   EXPECT_THAT(one->expand("s3://b/set/train/"), SizeIs(2));  // as any other folder
 }
 
+// As multipart uploads that put parts in another order, or a store that loses a bit.
+TEST_F(DatasetUploadTest, AnObjectWithOtherContentOfTheSameSizeIsNamed) {
+  const std::string rows = test_content(150000);  // three parts
+  for (const size_t bytes : {rows.size(), size_t{1000}}) {
+    SCOPED_TRACE(bytes);
+    all_.objects.clear();
+    const auto one = storage(cat("cache-", bytes));
+    upload(*one, rows.substr(0, bytes), Overwrite::kRefuse);
+    std::string damaged = rows.substr(0, bytes);
+    damaged[bytes / 2] ^= 1;
+    all_.put("s3://b/set/train/part-1.csv", damaged);
+    const auto content = [&](const std::string& uri) {
+      std::string content(bytes, ' ');
+      one->open(uri)->read(0, static_cast<int64_t>(bytes), content.data());
+      return content;
+    };
+    ASSERT_THAT(one->expand("s3://b/set/train/"), SizeIs(3));
+    EXPECT_EQ(content("s3://b/set/train/part-0.csv"), rows.substr(0, bytes));
+    EXPECT_THAT([&] { content("s3://b/set/train/part-1.csv"); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("part-1.csv is damaged"),
+                                           HasSubstr("was written; start again"))));
+  }
+}
+
+TEST_F(DatasetUploadTest, AManifestWithoutChecksumsIsRead) {
+  all_.put("s3://b/set/train/part-1.csv", "rows");
+  all_.put("s3://b/set/train/.dataset.json",
+           R"({"format": 1, "state": "complete", "files": [{"name": "part-1.csv", "bytes": 4}]})");
+  const auto one = storage();
+  ASSERT_THAT(one->expand("s3://b/set/train/"), SizeIs(1));
+  std::string content(4, ' ');
+  one->open("s3://b/set/train/part-1.csv")->read(0, 4, content.data());
+  EXPECT_EQ(content, "rows");
+}
+
 TEST_F(DatasetUploadTest, ObjectsOfOthersAreNotReplacedUnasked) {
   all_.put("s3://b/set/x", "x");
   const auto one = storage();
   EXPECT_THAT([&] { upload(*one, "rows", Overwrite::kRefuse); },
               ThrowsMessage<Error>(HasSubstr("has 1 objects already")));
   EXPECT_THAT(all_.objects, SizeIs(1));
+}
+
+TEST_F(DatasetUploadTest, ObjectsThatAreNotOfADataSetAreNeverRemoved) {
+  for (const char* other : {"s3://b/set/report.csv", "s3://b/set/runs/1/model.ckpt-5/manifest.json",
+                            "s3://b/set/model.bin", "s3://b/set/train/notes.txt",
+                            "s3://b/set/train/old/part-0.csv", "s3://b/set/test"}) {
+    SCOPED_TRACE(other);
+    all_.objects.clear();
+    const auto one = storage();
+    upload(*one, "old", Overwrite::kRefuse);
+    all_.put(other, "other");
+    const auto before = contents();
+    std::atomic<int> changes{0};
+    all_.before = [&](const std::string& request) {
+      changes += request.starts_with("PUT") || request.starts_with("DELETE");
+    };
+    EXPECT_THAT([&] { upload(*one, "new", Overwrite::kReplace); },
+                ThrowsMessage<Error>(HasSubstr("which is not part of a data set")));
+    all_.before = nullptr;
+    EXPECT_EQ(changes, 0);
+    EXPECT_EQ(contents(), before);
+  }
+}
+
+TEST_F(DatasetUploadTest, AWholeBucketIsNotReplaced) {
+  const auto one = storage();
+  for (const char* to : {"s3://b", "s3://b/"})
+    EXPECT_THAT([&] { write_to_store(*one, to, Overwrite::kReplace, [](const std::string&) {}); },
+                ThrowsMessage<Error>(HasSubstr("is a whole bucket")));
+}
+
+TEST_F(DatasetUploadTest, ADataSetOfAnyLayoutIsReplaced) {
+  const auto one = storage();
+  for (const char* name :
+       {"train/part-00000.csv", "test/part-00000.parquet", "part-1.bin", "label.bin", "dense.bin",
+        "category.bin", "train/category_12.bin", "metadata.json", ".index.json", ".dataset.json"})
+    all_.put(cat("s3://b/set/", name), "x");
+  upload(*one, "new", Overwrite::kReplace);
+  EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"new"});
+  EXPECT_THAT(all_.objects, SizeIs(6));
+}
+
+// As clients of S3 make them for folders, also for those of locks.
+TEST_F(DatasetUploadTest, EmptyObjectsOfFoldersAreNoDataSet) {
+  const auto one = storage();
+  for (const char* name : {"", "train/", ".lock/"}) all_.put(cat("s3://b/set/", name), "");
+  upload(*one, "new", Overwrite::kRefuse);
+  EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"new"});
+}
+
+TEST_F(DatasetUploadTest, ASecondWriterIsRefused) {
+  const auto one = storage();
+  bool is_refused = false;
+  write_to_store(*one, "s3://b/set", Overwrite::kReplace, [&](const std::string& folder) {
+    write(folder, "first");
+    EXPECT_THAT([&] { upload(*one, "second", Overwrite::kReplace); },
+                ThrowsMessage<Error>(HasSubstr("s3://b/set is in use by another program")));
+    is_refused = true;
+  });
+  EXPECT_TRUE(is_refused);
+  EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"first"});
+  EXPECT_THAT(all_.objects, SizeIs(6));  // the lock is gone
+}
+
+TEST_F(DatasetUploadTest, AWriterThatLostItsLockStops) {
+  const auto one = storage();
+  upload(*one, "old", Overwrite::kRefuse);
+  ::setenv("EMBLEM_TEST_LOCK_SECONDS", "0.4", 1);
+  const auto begin = [&] {
+    write_to_store(*one, "s3://b/set", Overwrite::kReplace, [&](const std::string& folder) {
+      write(folder, "new");
+      take_over();
+    });
+  };
+  EXPECT_THAT(begin, ThrowsMessage<Error>(HasSubstr("another process took over")));
+  ::unsetenv("EMBLEM_TEST_LOCK_SECONDS");
+  EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"old"});
 }
 
 }  // namespace

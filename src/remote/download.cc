@@ -7,9 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/file.h"
-#include "core/file_descriptor.h"
-#include "core/thread_pool.h"
+#include "core/files/file.h"
+#include "core/files/file_descriptor.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -35,6 +35,12 @@ void fetch_range(RemoteStorage& storage, const Range& range) {
   write_at(to.get(), content.data(), range.bytes, range.offset, range.file->path);
 }
 
+void fetch_again(RemoteStorage& storage, const FileDownload& file) {
+  const int64_t part = storage.options().part_bytes;
+  for (int64_t at = 0; at < file.object.bytes; at += part)
+    fetch_range(storage, {&file, at, std::min(part, file.object.bytes - at)});
+}
+
 // Written again meanwhile: parts of two versions may have arrived. Or damaged on the way.
 void require_intact(RemoteStorage& storage, const FileDownload& file) {
   const ObjectInfo& seen = file.object;
@@ -43,7 +49,14 @@ void require_intact(RemoteStorage& storage, const FileDownload& file) {
                     (seen.etag.empty() || now->etag.empty() || now->etag == seen.etag);
   if (!same)
     throw Error(ErrorCode::kUnavailable, cat(shown_uri(seen.uri), " changed while it was fetched"));
-  storage.check_copy(*now, file.path);
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return storage.check_copy(*now, file.path);
+    } catch (const Error&) {
+      if (attempt == kDamagedAttempts) throw;
+    }
+    fetch_again(storage, file);
+  }
 }
 
 }  // namespace

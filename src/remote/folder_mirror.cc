@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "core/file.h"
-#include "core/inner_path.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/text/text.h"
 #include "data/source/folder_copies.h"
 #include "emblem/error.h"
 #include "remote/download.h"
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPart = ".part";
+constexpr const char* kMirrorPart = ".part";
 
 // Replaces what is there in one step.
 void link_folder(const std::string& to, const std::string& at) {
@@ -30,6 +30,24 @@ void link_folder(const std::string& to, const std::string& at) {
   rename_path(made, at);
 }
 
+// Where the link to a unit is. Other links on the way are refused: they lead into copies that all
+// processes share.
+std::string place_of_unit(const std::string& local, const std::string& unit) {
+  const size_t slash = unit.rfind('/');
+  if (slash == std::string::npos) return path_below(local, unit);
+  return path_below(path_below(local, unit.substr(0, slash), Links::kRefuse),
+                    unit.substr(slash + 1));
+}
+
+// Removes a file or link of the folder `local`, and the folders that have nothing else.
+void remove_with_empty_folders(const std::string& local, const std::string& name) {
+  std::error_code ignored;
+  fs::path path = fs::path(local) / name;
+  fs::remove(path, ignored);
+  for (path = path.parent_path(); path != local; path = path.parent_path())
+    if (!fs::remove(path, ignored)) return;
+}
+
 }  // namespace
 
 FolderMirror::FolderMirror(RemoteStorage& storage, const std::string& uri, int depth)
@@ -38,7 +56,7 @@ FolderMirror::FolderMirror(RemoteStorage& storage, const std::string& uri, int d
     local_ = copy_path(storage.cache().folder(), cat("view-", ::getpid(), "-", number));
     lock_ = FileLock::try_lock(lock_of_copy(local_));
   }
-  remove_locked_copy(local_);  // of a process with the same number that was killed
+  remove_locked_copy(local_);  // left by a killed process with the same number
   make_folders(local_);
   write_copy_address(local_, folder_.uri());
 }
@@ -59,20 +77,19 @@ std::vector<FetchProblem> FolderMirror::pull() {
       problems.push_back({name, error.what()});
     }
   };
+  remove_what_is_gone();  // first: what comes may need its place
   for (const auto& [unit, objects] : folder_.units()) attempt(unit, [&] { pull_unit(unit); });
   for (const auto& [name, object] : folder_.loose())
     attempt(name, [&] { pull_file(name, object); });
-  remove_what_is_gone();
   return problems;
 }
 
 void FolderMirror::pull_unit(const std::string& unit) {
-  const std::string fingerprint =
-      fingerprint_of(folder_.storage(), folder_.units().at(unit));
+  const std::string fingerprint = fingerprint_of(folder_.storage(), folder_.units().at(unit));
   const auto known = units_.find(unit);
   if (known != units_.end() && known->second.fingerprint == fingerprint) return;
   UnitCopy copy = fetch_unit(folder_, unit, fingerprint);
-  link_folder(copy.path, path_below(local_, unit, Links::kFollow));
+  link_folder(copy.path, place_of_unit(local_, unit));
   if (known != units_.end()) retired_.push_back(std::move(known->second));
   units_.insert_or_assign(unit, std::move(copy));
 }
@@ -81,12 +98,12 @@ void FolderMirror::pull_file(const std::string& name, const ObjectInfo& object) 
   const std::string fingerprint = fingerprint_of(folder_.storage(), {object});
   const auto known = files_.find(name);
   if (known != files_.end() && known->second == fingerprint) return;
-  const std::string part = local_ + "/" + kPart;
+  const std::string part = local_ + "/" + kMirrorPart;
   download_files(folder_.storage(), {{object, part}});
   const std::string path = path_below(local_, name, Links::kRefuse);
   make_folders(fs::path(path).parent_path().string());
   rename_path(part, path);
-  files_[name] = fingerprint;  // of what is there now
+  files_[name] = fingerprint;  // fingerprint of what is there now
 }
 
 void FolderMirror::remove_what_is_gone() {
@@ -95,10 +112,7 @@ void FolderMirror::remove_what_is_gone() {
       ++unit;
       continue;
     }
-    const fs::path link = local_ + "/" + unit->first;
-    std::error_code ignored;
-    fs::remove(link, ignored);
-    fs::remove(link.parent_path(), ignored);  // of a model without versions
+    remove_with_empty_folders(local_, unit->first);
     retired_.push_back(std::move(unit->second));
     unit = units_.erase(unit);
   }
@@ -107,10 +121,7 @@ void FolderMirror::remove_what_is_gone() {
       ++file;
       continue;
     }
-    const fs::path path = local_ + "/" + file->first;
-    std::error_code ignored;
-    fs::remove(path, ignored);
-    fs::remove(path.parent_path(), ignored);
+    remove_with_empty_folders(local_, file->first);
     file = files_.erase(file);
   }
 }

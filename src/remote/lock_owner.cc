@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <random>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/text/text.h"
 #include "data/source/cache_entry.h"
 #include "emblem/error.h"
 #include "remote/store_lock.h"

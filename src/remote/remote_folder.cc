@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/inner_path.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/files/inner_path.h"
+#include "core/math/checksum.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -21,9 +22,7 @@ bool is_manifest(const std::string& name) { return name.ends_with(cat("/", kUnit
 }  // namespace
 
 RemoteFolder::RemoteFolder(RemoteStorage& storage, const std::string& uri, int depth)
-    : storage_(storage),
-      uri_(without_end_slashes(parse_object_uri(uri).text())),
-      depth_(depth) {}
+    : storage_(storage), uri_(without_end_slashes(parse_object_uri(uri).text())), depth_(depth) {}
 
 bool RemoteFolder::is_loose(const std::string& name) const {
   const std::vector<std::string> names = split(name, '/');
@@ -96,9 +95,7 @@ std::string unit_of(const std::string& name, const std::set<std::string>& units)
   return "";
 }
 
-std::string hash_of(const std::string& text) {
-  return cat(std::hex, checksum_of(text.data(), text.size()));
-}
+std::string hash_of(const std::string& text) { return cat(std::hex, checksum_of(text)); }
 
 std::string fingerprint_of(RemoteStorage& storage, const std::vector<ObjectInfo>& objects) {
   std::string text;

@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
-#include "core/file.h"
-#include "core/temp_folder_test.h"
-#include "data/source/memory_store_test.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
+#include "data/source/objects/memory_store_test.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 

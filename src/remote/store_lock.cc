@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "core/log.h"
-#include "core/text.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -18,8 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFolder = ".lock";
-// A claim that its owner renewed longer ago than this has expired by any clock.
-constexpr double kLongSeconds = 3600;
 
 // Steps of the system's clock do not show, times of sleep do.
 double seconds_now() {
@@ -35,6 +33,18 @@ double seconds_now() {
 }
 
 std::string name_of_claim(const std::string& id) { return cat(kFolder, "/", id, ".json"); }
+
+// A value of a claim; `otherwise` where it has no such value, or one of another type.
+template <class T>
+T value_or(const Json& claim, const char* name, T otherwise) {
+  const auto found = claim.find(name);
+  if (found == claim.end()) return otherwise;
+  try {
+    return found->get<T>();
+  } catch (const Json::exception&) {
+    return otherwise;
+  }
+}
 
 std::string seconds_text(double seconds) { return format_duration(std::max(0.0, seconds)); }
 
@@ -78,7 +88,8 @@ double LockClaim::write() {
   return now;
 }
 
-// By id. One that cannot be parsed counts: its writer may be another version of the program.
+// Claims by id. One that cannot be parsed counts: its writer may be another version of the
+// program.
 std::map<std::string, LockClaim::Claim> LockClaim::others(Moment moment) {
   std::map<std::string, Claim> claims;
   bool has_own = moment == Moment::kBeforeWriting;
@@ -102,13 +113,11 @@ std::map<std::string, LockClaim::Claim> LockClaim::others(Moment moment) {
     claim.version = text;
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (json.is_object()) {
-      claim.owner.host = json.value("host", claim.owner.host);
-      claim.owner.machine = json.value("machine", "");
-      claim.owner.process = json.value("process", int64_t{0});
-      claim.owner.started = json.value("started", int64_t{0});
-      claim.began = json.value("began", 0.0);
-      claim.counter = json.value("counter", int64_t{0});
-      claim.renewed = json.value("renewed", 0.0);
+      claim.owner.host = value_or(json, "host", claim.owner.host);
+      claim.owner.machine = value_or(json, "machine", std::string());
+      claim.owner.process = value_or(json, "process", int64_t{0});
+      claim.owner.started = value_or(json, "started", int64_t{0});
+      claim.began = value_or(json, "began", 0.0);
     }
     const auto known = expired_.find(id);
     if (known != expired_.end() && known->second == claim.version) continue;
@@ -121,10 +130,10 @@ std::map<std::string, LockClaim::Claim> LockClaim::others(Moment moment) {
 }
 
 void LockClaim::refuse(const Claim& holder) const {
-  throw Error(ErrorCode::kUnavailable,
-              cat(shown_uri(folder_), " is in use by another training (process ",
-                  holder.owner.process, " on ", printable(holder.owner.host),
-                  "); wait until it has ended, or give another --model-dir"));
+  throw Error(
+      ErrorCode::kUnavailable,
+      cat(shown_uri(folder_), " is in use by another ", options_.user, " (process ",
+          holder.owner.process, " on ", printable(holder.owner.host), "); ", options_.remedy));
 }
 
 // Returns when all claims that are there have expired.
@@ -134,9 +143,8 @@ void LockClaim::wait_for_holders() {
   bool told = false;
   while (!seen.empty()) {
     for (const auto& [id, claim] : seen) {
-      const bool is_old = options_.now() - claim.renewed > kLongSeconds && claim.renewed > 0;
       const bool was_watched = options_.now() - since >= options_.expiry_seconds;
-      if (has_ended(claim.owner) || is_old || was_watched)
+      if (has_ended(claim.owner) || was_watched)
         expired_[id] = claim.version;
       else if (claim.owner.machine == options_.owner.machine)
         refuse(claim);  // it is alive
@@ -148,10 +156,9 @@ void LockClaim::wait_for_holders() {
       if (before == seen.end() || before->second.version != claim.version) refuse(claim);
     }
     if (!told)
-      log_info(cat(shown_uri(folder_), " was locked by process ",
-                   now.begin()->second.owner.process, " on ",
-                   printable(now.begin()->second.owner.host), "; waiting up to ",
-                   seconds_text(options_.expiry_seconds), " for a sign of life"));
+      log_info(cat(shown_uri(folder_), " was locked by process ", now.begin()->second.owner.process,
+                   " on ", printable(now.begin()->second.owner.host), "; waiting up to ",
+                   seconds_text(options_.expiry_seconds), " for it to renew the lock"));
     told = true;
     options_.wait(std::min(0.5, options_.expiry_seconds / 20));
   }
@@ -167,12 +174,22 @@ void LockClaim::win_contest() {
     const std::map<std::string, Claim> claims = others(Moment::kAfterWriting);
     if (claims.empty()) return;
     for (const auto& [id, claim] : claims) {
-      const bool gives_up = is_later_than(claim) ||
-                            options_.now() - since >= options_.contest_seconds;
+      const bool gives_up =
+          is_later_than(claim) || options_.now() - since >= options_.contest_seconds;
       if (gives_up) refuse(claim);
     }
     options_.wait(0.2);
   }
+}
+
+// A process that may not remove objects is not kept from writing them.
+void LockClaim::remove_expired() {
+  for (const auto& [id, version] : expired_) try {
+      storage_.remove(address_of(id));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kPermissionDenied) throw;
+      log_warn(cat("an expired lock stays in the store: ", error.what()));
+    }
 }
 
 void LockClaim::acquire() {
@@ -181,7 +198,7 @@ void LockClaim::acquire() {
   try {
     const double written = write();
     win_contest();
-    for (const auto& [id, version] : expired_) storage_.remove(address_of(id));
+    remove_expired();
     win_contest();  // one that was removed may have come back
     renewed_ = written;
   } catch (const Error&) {
@@ -194,20 +211,21 @@ bool LockClaim::is_fresh() const {
   return !lost_ && options_.now() - renewed_ < options_.expiry_seconds * 3 / 4;
 }
 
+bool LockClaim::has_expired() const { return options_.now() - renewed_ >= options_.expiry_seconds; }
+
 bool LockClaim::renew() {
   if (lost_) return false;
-  const bool was_fresh = options_.now() - renewed_ < options_.expiry_seconds;
-  if (!was_fresh) {  // others may have taken over
-    lost_ = !others(Moment::kBeforeWriting).empty() ||
-            !storage_.find(address_of(options_.owner.id));
-    if (lost_) return false;
+  const bool had_expired = has_expired();
+  if (had_expired)  // others may have taken over
+    lost_ =
+        !others(Moment::kBeforeWriting).empty() || !storage_.find(address_of(options_.owner.id));
+  if (!lost_) {
+    const double written = write();
+    // A write that took long may have brought the claim back after another process removed it.
+    if (had_expired || has_expired()) lost_ = !others(Moment::kAfterWriting).empty();
+    if (!lost_) renewed_ = written;
   }
-  const double written = write();
-  if (!was_fresh) lost_ = !others(Moment::kAfterWriting).empty();
-  if (lost_)
-    release();
-  else
-    renewed_ = written;
+  if (lost_) try_to_release();
   return !lost_;
 }
 

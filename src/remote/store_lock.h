@@ -6,13 +6,14 @@
 // is no other claim. Of two processes that see each other's claims the later one (by the time in
 // the claim, then by ID) withdraws, and the earlier one waits for that. A claim whose counter has
 // not changed for `expiry_seconds` has expired and is removed by the next process that wants the
-// lock; that of a process which ended on this machine at once.
+// lock; that of a process which ended on this machine at once. Clocks of machines are not compared.
 //
 // With stores whose listings show every finished write (S3, GCS, Azure, HDFS), two processes hold
 // the lock at the same time only if one of them did not reach the store for `expiry_seconds` (it
 // was suspended, or cut off) and another one took over. The first one finds out at its next
-// heartbeat, or when it asks is_held(), which it does before every object that it writes or
-// removes: at most the requests that were under way then still reach the store.
+// heartbeat (also one whose write took effect after that), or when it asks is_held(), which it does
+// before every object that it writes or removes: at most the requests that were under way then
+// still reach the store.
 #pragma once
 
 #include <condition_variable>
@@ -29,11 +30,12 @@ namespace emblem {
 
 // Who has a claim. Two of the same machine see each other's processes.
 struct LockOwner {
-  std::string id;       // of the claim, random
+  std::string id;       // random id of the claim
   std::string host;     // for messages
   std::string machine;  // host, boot and process namespace
   int64_t process = 0;
-  int64_t started = 0;  // of the process, in clock ticks since the boot: numbers are used again
+  // Start of the process, in clock ticks since the boot: numbers are used again.
+  int64_t started = 0;
 };
 
 LockOwner this_process();
@@ -45,6 +47,10 @@ struct StoreLockOptions {
   double expiry_seconds = 60;
   double contest_seconds = 20;  // the earlier of two waits so long for the later to withdraw
   LockOwner owner = this_process();
+  // The name in the message to one that is refused: "is in use by another training (...);
+  // REMEDY".
+  std::string user = "training";
+  std::string remedy = "wait until it has ended, or give another --model-dir";
   // Seconds since 1970 by a clock that also runs while the machine sleeps, and a pause; for tests.
   std::function<double()> now;
   std::function<void(double)> wait;
@@ -66,15 +72,13 @@ class LockClaim {
   // Whether the claim was renewed so recently that no process can have taken over.
   bool is_fresh() const;
   void release();
-  // With a warning where that fails.
+  // Releases, with a warning where that fails.
   void try_to_release();
 
  private:
   struct Claim {
     LockOwner owner;
     double began = 0;
-    int64_t counter = 0;
-    double renewed = 0;   // by the clock of its owner
     std::string version;  // changes whenever the object is written
   };
 
@@ -83,9 +87,12 @@ class LockClaim {
   std::map<std::string, Claim> others(Moment moment);
   std::string address_of(const std::string& id) const;
   double write();
+  // Whether others may take over: the last renewal was too long ago.
+  bool has_expired() const;
   bool is_later_than(const Claim& other) const;
   void wait_for_holders();
   void win_contest();
+  void remove_expired();
   [[noreturn]] void refuse(const Claim& holder) const;
 
   RemoteStorage& storage_;

@@ -22,7 +22,8 @@ class StoreLockTest : public RemoteFolderTest {
     storage_ = storage();
   }
 
-  // Of a process on another machine, whose clock is `now_` and who passes its waits by `on_wait_`.
+  // Options of a process on another machine, whose clock is `now_` and who passes its waits by
+  // `on_wait_`.
   StoreLockOptions options(const std::string& id, const std::string& machine = "") {
     StoreLockOptions options;
     options.owner.id = id;
@@ -147,6 +148,45 @@ TEST_F(StoreLockTest, AHolderThatWasCutOffFindsOut) {
   EXPECT_THAT(all_.objects, SizeIs(1));
 }
 
+// Its renewal was sent in time and takes effect after another process took over.
+TEST_F(StoreLockTest, AHolderWhoseRenewalArrivesLateFindsOut) {
+  LockClaim first = claim("a"), second = claim("b");
+  first.acquire();
+  now_ += 45;
+  EXPECT_TRUE(first.renew());
+  now_ += 45;
+  bool done = false;
+  all_.before = [&](const std::string& request) {
+    if (done || !request.starts_with("PUT")) return;
+    done = true;
+    second.acquire();
+  };
+  EXPECT_FALSE(first.renew());
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(first.renew());
+  EXPECT_TRUE(second.renew());
+  EXPECT_THAT(all_.objects, SizeIs(1));
+}
+
+// As above, but the answer is an error: the claim is back, and the next heartbeat finds the other.
+TEST_F(StoreLockTest, AHolderWhoseLateRenewalIsAnsweredByAnErrorWithdraws) {
+  LockClaim first = claim("a"), second = claim("b");
+  first.acquire();
+  now_ += 45;
+  bool done = false;
+  all_.before = [&](const std::string& request) {
+    if (done || !request.starts_with("PUT")) return;
+    done = true;
+    second.acquire();
+    all_.put("s3://b/runs/1/.lock/a.json", "{}");
+    throw Error(ErrorCode::kPermissionDenied, "HTTP status 403");
+  };
+  EXPECT_THROW(first.renew(), Error);
+  EXPECT_FALSE(first.renew());
+  EXPECT_TRUE(second.renew());
+  EXPECT_THAT(all_.objects, SizeIs(1));
+}
+
 TEST_F(StoreLockTest, AHolderThatWasCutOffContinuesWhereNobodyTookOver) {
   LockClaim first = claim("a");
   first.acquire();
@@ -160,6 +200,35 @@ TEST_F(StoreLockTest, AnUnreadableClaimCountsUntilItExpires) {
   const double began = now_;
   claim("a").acquire();
   EXPECT_GE(now_ - began, 60);
+}
+
+TEST_F(StoreLockTest, AnExpiredClaimThatMayNotBeRemovedIsPassedOver) {
+  claim("a").acquire();
+  all_.before = [](const std::string& request) {
+    if (request.starts_with("DELETE")) throw Error(ErrorCode::kPermissionDenied, "HTTP status 403");
+  };
+  LockClaim second = claim("b");
+  second.acquire();
+  EXPECT_TRUE(second.renew());
+  all_.before = nullptr;
+  EXPECT_THAT(all_.objects, SizeIs(2));
+}
+
+TEST_F(StoreLockTest, AClaimWithValuesOfOtherTypesCountsUntilItExpires) {
+  all_.put("s3://b/runs/1/.lock/x.json",
+           R"({"host": 5, "machine": [], "process": "x", "began": {}})");
+  const double began = now_;
+  claim("a").acquire();
+  EXPECT_GE(now_ - began, 60);
+}
+
+TEST_F(StoreLockTest, AHolderWhoseClockIsHoursBehindIsNotTakenForDead) {
+  StoreLockOptions behind = options("a");
+  behind.now = [this] { return now_ - 7200; };
+  LockClaim first(*storage_, kTestFolder, behind);
+  first.acquire();
+  on_wait_ = [&] { EXPECT_TRUE(first.renew()); };
+  EXPECT_THAT([&] { claim("b").acquire(); }, ThrowsMessage<Error>(HasSubstr("in use")));
 }
 
 TEST_F(StoreLockTest, TheLockIsReleasedAtTheEnd) {

@@ -7,11 +7,12 @@
 #include <optional>
 #include <thread>
 
-#include "core/file.h"
-#include "core/inner_path.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "data/source/folder_copies.h"
+#include "data/source/objects/copy_check.h"
 #include "emblem/error.h"
 #include "remote/download.h"
 
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPart = ".part";  // what has arrived of a unit
+constexpr int kDamagedCopies = 3;       // that are fetched again
 
 int64_t bytes_below(const std::string& folder) {
   int64_t bytes = 0;
@@ -62,11 +64,14 @@ std::optional<UnitCopy> held_copy(const std::string& copy, const std::string& pa
   return UnitCopy{path, fingerprint, std::move(lock)};
 }
 
-// With the lock held exclusively.
+bool is_intact(const std::string& copy) { return is_copy_intact(copy, CompareCopy::kWhereChanged); }
+
+// Downloads with the lock held exclusively.
 void download(const RemoteFolder& folder, const std::string& unit, const std::string& fingerprint,
-              const std::string& copy, const std::string& path) {
+              const std::string& copy, const std::string& path, const FetchOptions& options) {
   const std::string part = copy + "/" + kPart;
   remove_path(part);
+  remove_path(path);  // damaged
   make_folders(part);
   write_copy_address(copy, folder.address(unit));
   const std::vector<ObjectInfo>& objects = folder.units().at(unit);
@@ -87,7 +92,9 @@ void download(const RemoteFolder& folder, const std::string& unit, const std::st
   if (fingerprint_of(folder.storage(), objects) != fingerprint)
     throw Error(ErrorCode::kUnavailable,
                 cat(shown_uri(folder.address(unit)), " changed while it was fetched"));
+  if (options.check) options.check(part);
   rename_path(part, path);
+  write_copy_checksums(copy);
 }
 
 }  // namespace
@@ -96,21 +103,37 @@ UnitCopy fetch_unit(const RemoteFolder& folder, const std::string& unit,
                     const std::string& fingerprint, const FetchOptions& options) {
   const std::string name = unit.substr(unit.rfind('/') + 1);
   std::string copy = copy_path(folder.storage().cache().folder(), "unit-" + fingerprint);
+  const std::string own =
+      copy_path(folder.storage().cache().folder(), cat("unit-", fingerprint, "-", ::getpid()));
   Watch watch(copy, options.stall_seconds);
+  int damaged = 0;
   while (true) {
     const std::string path = copy + "/" + name;
-    if (auto held = held_copy(copy, path, fingerprint)) return std::move(*held);
+    bool is_damaged = false;
+    if (auto held = held_copy(copy, path, fingerprint)) {
+      if (is_intact(copy)) return std::move(*held);
+      is_damaged = true;
+    }
+    if (is_damaged && ++damaged > kDamagedCopies)
+      throw Error(ErrorCode::kCorruption, cat("what is written to ", copy,
+                                              " is not what is read; check the disk, or choose "
+                                              "another cache folder with --cache-dir"));
+    if (is_damaged)
+      log_warn(
+          cat(copy, ", a copy of ", folder.address(unit), ", is damaged; it is fetched again"));
     std::error_code ignored;
     if (const auto lock = FileLock::try_lock(lock_of_copy(copy))) {
-      if (!fs::exists(path, ignored)) download(folder, unit, fingerprint, copy, path);
+      if (!fs::exists(path, ignored) || !is_intact(copy))
+        download(folder, unit, fingerprint, copy, path, options);
       continue;  // and hold it, unless it is evicted in between
     }
-    if (watch.is_stalled()) {
+    const bool is_stalled = watch.is_stalled();
+    if (is_stalled)
       log_warn(cat(lock_holder(lock_of_copy(copy)), " downloads ", folder.address(unit),
                    ", but nothing has arrived for ", options.stall_seconds,
                    " s; it is downloaded once more"));
-      copy = copy_path(folder.storage().cache().folder(),
-                       cat("unit-", fingerprint, "-", ::getpid()));
+    if (is_stalled || is_damaged) {  // others may read the damaged one
+      copy = own;
       watch = Watch(copy, options.stall_seconds);
       continue;
     }

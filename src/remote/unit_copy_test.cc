@@ -96,6 +96,39 @@ TEST_F(UnitCopyTest, AStalledDownloadOfAnotherProcessIsNotWaitedForForever) {
   EXPECT_EQ(read_text_file(copy.path + "/dense"), "dense ten");
 }
 
+void damage(const std::string& file) {
+  write_text_file_atomically(file, std::string(read_text_file(file).size(), '?'));
+}
+
+TEST_F(UnitCopyTest, ADamagedCopyIsFetchedAgain) {
+  put_unit("model.ckpt-10", "ten");
+  const auto one = storage();
+  const std::string path = fetch(*one, "model.ckpt-10").path;
+  damage(path + "/dense");
+  fs::resize_file(path + "/tables/a", 0);  // as after a power failure
+  const UnitCopy again = fetch(*one, "model.ckpt-10");
+  EXPECT_EQ(again.path, path);
+  EXPECT_EQ(read_text_file(path + "/dense"), "dense ten");
+  EXPECT_EQ(read_text_file(path + "/tables/a"), "a ten");
+  damage(path + "/dense");  // while it is held
+  const UnitCopy beside = fetch(*one, "model.ckpt-10");
+  EXPECT_EQ(read_text_file(beside.path + "/dense"), "dense ten");
+  EXPECT_EQ(read_text_file(path + "/dense"), "?????????");
+}
+
+TEST_F(UnitCopyTest, VerifyingTheCacheComparesCopies) {
+  put_unit("model.ckpt-10", "ten");
+  put_unit("model.ckpt-20", "twenty");
+  const auto one = storage();
+  const std::string path = fetch(*one, "model.ckpt-10").path;
+  const std::string intact = fetch(*one, "model.ckpt-20").path;
+  EXPECT_THAT(one->cache().verify(), IsEmpty());
+  damage(path + "/dense");
+  EXPECT_THAT(one->cache().verify(), SizeIs(1));
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_TRUE(fs::exists(intact));
+}
+
 TEST_F(UnitCopyTest, AFailedFetchLeavesNothingThatLooksWhole) {
   put_unit("model.ckpt-10", "ten");
   for (int first = 0; first < 100; ++first) {
@@ -188,6 +221,28 @@ TEST_F(FolderMirrorTest, AVersionThatIsReplacedStaysReadableForAWhile) {
   EXPECT_EQ(read_text_file(mirror.local() + "/a/1/dense"), "dense new");
 }
 
+// The link of the one is not a way into the copy that others share.
+TEST_F(FolderMirrorTest, AUnitMayTakeThePlaceOfAnotherOneAboveOrBelowIt) {
+  put_unit("ctr/1", "one");
+  const auto one = storage();
+  FolderMirror mirror(*one, kTestFolder, 2);
+  EXPECT_THAT(mirror.pull(), IsEmpty());
+  const std::string shared = fs::canonical(mirror.local() + "/ctr/1").string();
+  all_.objects.clear();
+  put_unit("ctr/1/x", "two");
+  EXPECT_THAT(mirror.pull(), IsEmpty());
+  EXPECT_FALSE(fs::exists(shared + "/x"));
+  EXPECT_EQ(read_text_file(mirror.local() + "/ctr/1/x/dense"), "dense two");
+  all_.objects.clear();
+  put_unit("ctr", "three");
+  EXPECT_THAT(mirror.pull(), IsEmpty());
+  EXPECT_EQ(read_text_file(mirror.local() + "/ctr/dense"), "dense three");
+  all_.objects.clear();
+  EXPECT_THAT(mirror.pull(), IsEmpty());
+  EXPECT_FALSE(fs::exists(mirror.local() + "/ctr"));
+  EXPECT_TRUE(fs::exists(mirror.local()));
+}
+
 TEST_F(FolderMirrorTest, NamesThatLeaveTheFolderAreSkipped) {
   put_unit("a/1", "one");
   all_.put("s3://b/runs/1/a/1/../../../../x", "evil");
@@ -197,7 +252,8 @@ TEST_F(FolderMirrorTest, NamesThatLeaveTheFolderAreSkipped) {
   EXPECT_THAT(mirror.pull(), IsEmpty());
   EXPECT_EQ(read_text_file(mirror.local() + "/a/1/dense"), "dense one");
   for (const auto& entry : fs::recursive_directory_iterator(folder_.path("")))
-    EXPECT_THAT(entry.path().filename().string(), testing::AllOf(testing::Ne("x"), testing::Ne("y")));
+    EXPECT_THAT(entry.path().filename().string(),
+                testing::AllOf(testing::Ne("x"), testing::Ne("y")));
 }
 
 }  // namespace

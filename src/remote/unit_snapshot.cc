@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 #include "remote/remote_folder.h"
 
@@ -66,7 +66,7 @@ bool UnitSnapshot::link_all(const std::string& from) {
     const std::string to = path_ + "/" + name;
     make_folders(fs::path(to).parent_path().string());
     if (!link_or_copy(from + "/" + name, to)) return false;
-    // Of the original: a copy has another time.
+    // The stamp of the original: a copy has another time.
     files_.push_back({name, stamp_of(from + "/" + name)});
     has_manifest = has_manifest || name == kUnitManifest;
   }

@@ -18,7 +18,7 @@ struct SnapshotFile {
 // file system has no links.
 class UnitSnapshot {
  public:
-  // Of FOLDER/UNIT at `at`, which must not exist or is removed first.
+  // A snapshot of FOLDER/UNIT at `at`, which must not exist or is removed first.
   UnitSnapshot(const std::string& unit_folder, std::string at);
   ~UnitSnapshot();
   UnitSnapshot(const UnitSnapshot&) = delete;

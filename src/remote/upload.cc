@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem {
 

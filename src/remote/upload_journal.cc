@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/file.h"
-#include "core/log.h"
+#include "core/files/file.h"
+#include "core/system/log.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -19,8 +19,7 @@ using Json = nlohmann::ordered_json;
 FileStamp stamp_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
-  return {static_cast<int64_t>(status.st_size),
-          status.st_mtim.tv_sec * int64_t{1000000000} + status.st_mtim.tv_nsec};
+  return {static_cast<int64_t>(status.st_size), nanoseconds(status.st_mtim)};
 }
 
 UploadJournal::UploadJournal(std::string path) : path_(std::move(path)) {

@@ -8,7 +8,7 @@
 
 namespace emblem {
 
-struct FileStamp {  // of a local file
+struct FileStamp {  // stamp of a local file
   int64_t bytes = 0;
   int64_t changed = 0;  // nanoseconds
   bool operator==(const FileStamp&) const = default;
@@ -30,7 +30,7 @@ class UploadJournal {
   bool knows(const std::string& unit) const { return units_.contains(unit); }
   const auto& units() const { return units_; }
 
-  // Before the manifest of a version is sent.
+  // Called before the manifest of a version is sent.
   void will_send(const std::string& unit, const std::string& version);
   // The store has the whole version.
   void confirm(const std::string& unit, const std::string& version);

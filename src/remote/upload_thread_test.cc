@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 
 namespace emblem {
 namespace {

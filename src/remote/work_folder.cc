@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/text/text.h"
 #include "data/source/folder_copies.h"
 #include "emblem/error.h"
 
@@ -16,7 +16,7 @@ WorkFolder::WorkFolder(RemoteStorage& storage, const std::string& uri) {
     path_ = copy_path(storage.cache().folder(), cat("write-", ::getpid(), "-", number));
     lock_ = FileLock::try_lock(lock_of_copy(path_));
   }
-  remove_locked_copy(path_);  // of a process with the same number that was killed
+  remove_locked_copy(path_);  // left by a killed process with the same number
   make_folders(path_);
   write_copy_address(path_, uri);
 }

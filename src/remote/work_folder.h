@@ -12,7 +12,7 @@ namespace emblem {
 // Counts for the size of the cache; no process removes it while this exists. Removed at the end.
 class WorkFolder {
  public:
-  // For what will be at `uri`.
+  // A folder for what will be at `uri`.
   WorkFolder(RemoteStorage& storage, const std::string& uri);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/file.h"
-#include "core/inner_path.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "data/source/folder_copies.h"
 #include "emblem/error.h"
 #include "remote/download.h"
@@ -164,8 +164,10 @@ std::vector<std::string> WorkingCopy::compare() {
         journal_.add(unit + "/" + file.name, file.stamp);
       journal_.confirm(unit, here);
     } else if (!journal_.is_own(unit, there)) {
-      log_warn(cat(remote_.address(unit), " is not the one of this machine, which was not uploaded; "
-                   "that is kept in ", set_aside(unit)));
+      log_warn(cat(remote_.address(unit),
+                   " is not the one of this machine, which was not uploaded; "
+                   "that is kept in ",
+                   set_aside(unit)));
       aside.push_back(unit);
     }
   }
@@ -173,27 +175,58 @@ std::vector<std::string> WorkingCopy::compare() {
   return aside;
 }
 
-void WorkingCopy::remove_what_is_gone() {
+// Listings may be older than the objects.
+void WorkingCopy::require_gone(const std::string& unit) const {
+  if (remote_.storage().find(remote_.address(unit + "/" + kUnitManifest)))
+    throw Error(ErrorCode::kUnavailable,
+                cat("the listing of ", remote_.address(unit), " does not have its manifest"));
+}
+
+void WorkingCopy::remove_what_is_gone(
+    const std::function<bool(const std::string& name)>& has_successor) {
   for (const std::string& unit : local_units()) {
     if (remote_.has(unit) || !journal_.is_confirmed(unit, version_here(unit))) continue;
+    require_gone(unit);
+    if (!has_successor(unit)) {
+      log_warn(cat(remote_.address(unit),
+                   " was uploaded and is gone; its copy on this machine is "
+                   "kept in ",
+                   set_aside(unit), ": copy that back to continue from it"));
+      continue;
+    }
     log_info(cat(remote_.address(unit), " was removed; its copy here is removed, too"));
     remove_path(local_ + "/" + unit);
     journal_.forget(unit);
   }
   const std::set<std::string> units = local_units();
+  std::vector<std::string> nowhere;  // units that are sent again if they come again
+  for (const auto& [unit, versions] : journal_.units())
+    if (!units.contains(unit) && !remote_.has(unit)) nowhere.push_back(unit);
+  for (const std::string& unit : nowhere) journal_.forget(unit);
   for (const std::string& name : visible_files(local_)) {
     const bool is_gone = unit_of(name, units).empty() && !remote_.loose().contains(name) &&
                          journal_.has(name, stamp_of(local_ + "/" + name));
     if (!is_gone) continue;
+    if (!has_successor(name)) {
+      log_info(cat(remote_.address(name), " is gone; its copy is kept in ", set_aside(name)));
+      continue;
+    }
     remove_path(local_ + "/" + name);
     journal_.drop(name);
   }
   journal_.save();
 }
 
-void WorkingCopy::fetch(const std::string& unit) {
+bool WorkingCopy::has_sizes_of_store(const std::string& unit) const {
+  const std::vector<ObjectInfo>& objects = remote_.units().at(unit);
+  return std::all_of(objects.begin(), objects.end(), [&](const ObjectInfo& object) {
+    return stamp_of(local_ + "/" + remote_.name_of(object)).bytes == object.bytes;
+  });
+}
+
+void WorkingCopy::fetch(const std::string& unit, const FetchCheck& check) {
   const std::string here = version_here(unit);
-  if (!here.empty() && here == version_there(unit)) return;
+  if (!here.empty() && here == version_there(unit) && has_sizes_of_store(unit)) return;
   if (!here.empty() && !journal_.is_confirmed(unit, here)) set_aside(unit);
   const std::string made = local_ + "/" + kFetched;
   remove_path(made);
@@ -206,6 +239,7 @@ void WorkingCopy::fetch(const std::string& unit) {
   }
   remote_.storage().cache().make_room(bytes);
   download_files(remote_.storage(), files);
+  if (check) check(made);
   const std::string version = hash_of(read_text_file(made + "/" + kUnitManifest));
   const std::string to = path_below(local_, unit);
   make_folders(fs::path(to).parent_path().string());
@@ -258,7 +292,7 @@ bool WorkingCopy::is_there(const UnitSnapshot& snapshot,
          });
 }
 
-// To the folder of `unit`; "": outside of units.
+// Sends to the folder of `unit`; "": outside of units.
 void WorkingCopy::send(const std::vector<SnapshotFile>& files, const std::string& from,
                        const std::string& unit) {
   std::vector<std::string> names;
@@ -300,8 +334,7 @@ void WorkingCopy::upload_manifest(const std::string& unit, const UnitSnapshot& s
   const auto found = sizes.find(kUnitManifest);
   if (!is_there(snapshot, sizes) || found == sizes.end() ||
       found->second != static_cast<int64_t>(snapshot.manifest().size()))
-    throw Error(ErrorCode::kUnavailable,
-                cat(remote_.address(unit), " is not what was uploaded"));
+    throw Error(ErrorCode::kUnavailable, cat(remote_.address(unit), " is not what was uploaded"));
   journal_.confirm(unit, version);
   journal_.save();
 }
@@ -320,9 +353,8 @@ void WorkingCopy::upload(const std::string& unit) {
     if (!journal_.is_own(unit, there))
       throw Error(ErrorCode::kInvalidArgument,
                   cat(remote_.address(unit), " exists already and is not of this run"));
-  } else if (remote_.storage().find(remote_.address(unit + "/" + kUnitManifest))) {
-    throw Error(ErrorCode::kUnavailable,
-                cat("the listing of ", remote_.address(unit), " does not have its manifest"));
+  } else {
+    require_gone(unit);
   }
   upload_contents(unit, snapshot, sizes);
   // What is left there of another version.

@@ -4,9 +4,9 @@
 // Guarantees:
 // - One process at a time works on a copy (a lock on this machine) and on a remote folder (a lock
 //   in the store, remote/store_lock.h). Both are held before anything is read or changed.
-// - Nothing is removed here that did not reach the store. What is here and not in the store, of
-//   this process or of an earlier one that ended in whatever way, is pending until the store has it
-//   whole: names, sizes and manifest are compared.
+// - Nothing is removed here that did not reach the store, or that it lost. What is here and not in
+//   the store, of this process or of an earlier one that ended in whatever way, is pending until
+//   the store has it whole: names, sizes and manifest are compared.
 // - Readers of the store see units whole or not at all: a manifest is uploaded last and removed
 //   first. A unit there is not replaced by another one of the same name, unless it came from this
 //   copy or was fetched into it: then the one here is set aside, in .kept.
@@ -14,6 +14,7 @@
 // - A failed request leaves all this true; the next call continues.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "data/source/file_lock.h"
+#include "remote/download.h"
 #include "remote/remote_folder.h"
 #include "remote/store_lock.h"
 #include "remote/unit_snapshot.h"
@@ -58,10 +60,11 @@ class WorkingCopy {
   // Compares pending units with the store: those that it has are not pending any more, those of
   // which it has another version are set aside. Returns the names of these.
   std::vector<std::string> compare();
-  // Removes units and files here that the store had and has no more.
-  void remove_what_is_gone();
-  // Fetches a unit, unless it is here as it is there.
-  void fetch(const std::string& unit);
+  // Removes those units and files here, of which the store had a copy and has none any more,
+  // that have a successor there, and sets the others aside: the store may have lost them.
+  void remove_what_is_gone(const std::function<bool(const std::string& name)>& has_successor);
+  // Fetches a unit, unless it is here as it is there. `check`: see FetchCheck.
+  void fetch(const std::string& unit, const FetchCheck& check = nullptr);
   // Fetches files outside of units, except pending ones.
   void fetch_files();
   // Moves a unit or file out of the way of the one in the store. Returns where it is.
@@ -77,6 +80,8 @@ class WorkingCopy {
  private:
   std::string version_here(const std::string& unit) const;
   std::string version_there(const std::string& unit) const;
+  bool has_sizes_of_store(const std::string& unit) const;
+  void require_gone(const std::string& unit) const;
   void require_lock();
   bool is_there(const UnitSnapshot& snapshot, const std::map<std::string, int64_t>& sizes) const;
   void upload_contents(const std::string& unit, const UnitSnapshot& snapshot,

@@ -20,6 +20,7 @@ class WorkingCopyTest : public RemoteFolderTest {
   static std::unique_ptr<WorkingCopy> open(RemoteStorage& storage) {
     return std::make_unique<WorkingCopy>(storage, kTestFolder, 1);
   }
+  static bool is_replaced(const std::string&) { return true; }
   static void upload_all(WorkingCopy& copy) {
     for (const std::string& unit : copy.pending_units()) copy.upload(unit);
     copy.upload_loose_files();
@@ -39,7 +40,7 @@ TEST_F(WorkingCopyTest, WhatWasNotUploadedIsPendingForTheNextProcess) {
   {
     const auto copy = open(*first);
     copy->compare();
-    copy->remove_what_is_gone();
+    copy->remove_what_is_gone(is_replaced);
     EXPECT_THAT(copy->pending_units(), ElementsAre("model.ckpt-10"));
     EXPECT_THAT(copy->pending_files(), ElementsAre("log"));
     upload_all(*copy);
@@ -66,7 +67,8 @@ TEST_F(WorkingCopyTest, AnotherUnitOfTheSameNameIsNeitherReplacedNorLost) {
   const auto first = storage();
   const auto copy = open(*first);
   write_unit(copy->local() + "/model.ckpt-10", "of this one");
-  EXPECT_THAT([&] { copy->upload("model.ckpt-10"); }, ThrowsMessage<Error>(HasSubstr("exists already")));
+  EXPECT_THAT([&] { copy->upload("model.ckpt-10"); },
+              ThrowsMessage<Error>(HasSubstr("exists already")));
   EXPECT_THAT(copy->compare(), ElementsAre("model.ckpt-10"));
   EXPECT_EQ(stored("model.ckpt-10"), "of another machine");
   std::vector<std::string> kept;
@@ -106,8 +108,60 @@ TEST_F(WorkingCopyTest, OnlyWhatTheStoreHadIsRemovedWithIt) {
   all_.objects.clear();  // the folder is removed by its owner
   const auto copy = open(*first);
   copy->compare();
-  copy->remove_what_is_gone();
+  copy->remove_what_is_gone(is_replaced);
   EXPECT_THAT(copy->local_units(), ElementsAre("model.ckpt-20"));
+}
+
+TEST_F(WorkingCopyTest, WhatTheStoreLostIsKept) {
+  const auto first = storage();
+  {
+    const auto copy = open(*first);
+    write_unit(copy->local() + "/model.ckpt-10", "ten");
+    write_unit(copy->local() + "/model.ckpt-20", "twenty");
+    write_text_file_atomically(copy->local() + "/log", "a line");
+    upload_all(*copy);
+  }
+  all_.objects.clear();
+  std::string local;
+  {
+    const auto copy = open(*first);
+    local = copy->local();
+    copy->remove_what_is_gone([](const std::string& name) { return name == "model.ckpt-10"; });
+    EXPECT_THAT(copy->local_units(), IsEmpty());
+  }
+  std::vector<std::string> kept;
+  for (const auto& entry : fs::recursive_directory_iterator(local + "/.kept"))
+    if (entry.is_regular_file()) kept.push_back(read_text_file(entry.path()));
+  EXPECT_THAT(kept, testing::UnorderedElementsAre("dense twenty", "a twenty",
+                                                  "{\"content\": \"twenty\"}", "a line"));
+  EXPECT_TRUE(list_copies(folder_.path("cache")).at(0).is_pending);  // "cache clear" leaves it
+}
+
+TEST_F(WorkingCopyTest, AnOldListingRemovesNothing) {
+  const auto first = storage();
+  {
+    const auto copy = open(*first);
+    write_unit(copy->local() + "/model.ckpt-10", "ten");
+    upload_all(*copy);
+  }
+  MemoryObjects::Object unseen;
+  const std::string manifest = "s3://b/runs/1/model.ckpt-10/manifest.json";
+  all_.before = [&](const std::string& request) {
+    if (request != "LIST s3://b/runs/1/") return;
+    const std::lock_guard lock(all_.mutex);
+    unseen = all_.objects.at(manifest);
+    all_.objects.erase(manifest);
+  };
+  all_.after = [&](const std::string& request) {
+    if (request != "LIST s3://b/runs/1/") return;
+    const std::lock_guard lock(all_.mutex);
+    all_.objects[manifest] = unseen;
+  };
+  const auto copy = open(*first);
+  EXPECT_THAT([&] { copy->remove_what_is_gone(is_replaced); },
+              ThrowsMessage<Error>(HasSubstr("does not have its manifest")));
+  all_.before = all_.after = nullptr;
+  EXPECT_THAT(copy->local_units(), ElementsAre("model.ckpt-10"));
 }
 
 TEST_F(WorkingCopyTest, ASecondProcessIsRefusedBeforeItChangesAnything) {
@@ -129,7 +183,7 @@ TEST_F(WorkingCopyTest, AUnitThatIsRemovedDuringItsUploadStillArrives) {
   const std::string unit = copy->local() + "/model.ckpt-10";
   write_unit(unit, "ten");
   all_.before = [&](const std::string& request) {
-    std::error_code ignored;  // of two threads at the same time
+    std::error_code ignored;  // error when two threads do it at the same time
     if (request.starts_with("PUT") && request.find("/.lock/") == std::string::npos)
       fs::remove_all(unit, ignored);  // by the owner
   };
@@ -144,7 +198,7 @@ TEST_F(WorkingCopyTest, TheFilesOfAUnitStayWhileItsManifestIsNotRemoved) {
   write_unit(copy->local() + "/model.ckpt-10", "ten");
   upload_all(*copy);
   all_.before = [](const std::string& request) {  // "there is no such object", which is not true
-    if (request == "DELETE s3://b/runs/1/model.ckpt-10/manifest.json") throw Skipped{};
+    if (request == "DELETE s3://b/runs/1/model.ckpt-10/manifest.json") throw SkippedRequest{};
   };
   EXPECT_THROW(copy->remove("model.ckpt-10"), Error);
   all_.before = nullptr;
@@ -164,8 +218,7 @@ TEST_F(WorkingCopyTest, FilesThatWereJustUploadedCanBeFetched) {
 
 // A training that saves 10 and 20, removes 10 here and there, and extends its log; `failed` is set
 // when a request of it failed for good. Then a process with a healthy store continues.
-class FaultsTest : public WorkingCopyTest,
-                   public testing::WithParamInterface<RequestFaults::Kind> {
+class FaultsTest : public WorkingCopyTest, public testing::WithParamInterface<RequestFaults::Kind> {
  protected:
   // Whether all requests succeeded.
   bool train(RemoteStorage& storage) {
@@ -174,7 +227,7 @@ class FaultsTest : public WorkingCopyTest,
       lock.owner.started = 1;  // a process that has ended when the next one looks
       const auto copy = std::make_unique<WorkingCopy>(storage, kTestFolder, 1, lock);
       copy->compare();
-      copy->remove_what_is_gone();
+      copy->remove_what_is_gone(is_replaced);
       copy->fetch_files();
       const auto save = [&](int step, const std::string& removed) {
         write_unit(cat(copy->local(), "/model.ckpt-", step), cat("step ", step));
@@ -212,7 +265,7 @@ TEST_P(FaultsTest, NothingIsLostWhicheverRequestFails) {
     const auto next = storage(machine);
     const auto copy = open(*next);
     EXPECT_THAT(copy->compare(), IsEmpty());
-    copy->remove_what_is_gone();
+    copy->remove_what_is_gone(is_replaced);
     upload_all(*copy);
     if (saved_ > 0) {
       EXPECT_EQ(stored(cat("model.ckpt-", saved_)), cat("step ", saved_));

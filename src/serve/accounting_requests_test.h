@@ -5,21 +5,22 @@
 #include <string>
 #include <vector>
 
-#include "config/check.h"
-#include "config/load.h"
-#include "core/temp_folder_test.h"
+#include "config/load/load.h"
+#include "core/files/temp_folder_test.h"
+#include "model/check/check.h"
 #include "ps/remote/row_message.h"
 #include "serve/grpc/raw_client_test.h"
 #include "serve/grpc/service.pb.h"
 #include "serve/http/client_test.h"
 #include "serve/http/compress_test.h"
 #include "serve/repository/export.h"
-#include "train/learner.h"
-#include "train/run_state.h"
+#include "train/run/learner.h"
+#include "train/state/run_state.h"
 
 namespace emblem {
 
-// "rows": 2 numbers and 3 ids; "bags": words and a sequence of clicks. Both untrained.
+// "rows": 2 numbers and 2 ids; "bags": words and a sequence of clicks; "crossed": combinations of
+// words, and clicks with attention. All untrained.
 class AccountingModels {
  public:
   AccountingModels() {
@@ -45,6 +46,22 @@ class AccountingModels {
         feature_groups { group_name: "deep" feature_names: "words"
           sequence_groups { group_name: "click" feature_names: "click__item" }
           sequence_encoders { pooling_encoder { input: "click" } } }
+        mmoe { expert_mlp { hidden_units: 5 } num_expert: 2
+          task_towers { tower_name: "ctr" label_name: "label"
+                        losses { binary_cross_entropy {} } metrics { auc {} } } } })");
+    add("crossed", R"(
+      data_config { dataset_type: CsvDataset fg_mode: FG_DAG batch_size: 64 label_fields: "label" }
+      feature_configs { combo_feature {
+        feature_name: "pairs" expression: "user:words" expression: "user:others"
+        embedding_dim: 4 hash_bucket_size: 50 separator: "|" } }
+      feature_configs { sequence_feature {
+        sequence_name: "click" sequence_length: 1000 sequence_delim: ";"
+        features { id_feature { feature_name: "item" num_buckets: 30 embedding_dim: 4 } } } }
+      model_config {
+        feature_groups { group_name: "deep" feature_names: "pairs"
+          sequence_groups { group_name: "click" feature_names: "click__item" }
+          sequence_encoders { self_attention_encoder {
+            input: "click" multihead_attn_dim: 64 num_heads: 2 } } }
         mmoe { expert_mlp { hidden_units: 5 } num_expert: 2
           task_towers { tower_name: "ctr" label_name: "label"
                         losses { binary_cross_entropy {} } metrics { auc {} } } } })");
@@ -131,6 +148,18 @@ inline std::string bags_in_binary(const std::string& words, const std::string& c
                 little_endian(words.size(), 4) + words + little_endian(clicks.size(), 4) + clicks);
 }
 
+// One row of "crossed".
+inline std::string crossed_in_binary(const std::string& words, const std::string& clicks) {
+  const auto text = [](const char* name, size_t bytes) {
+    return input(name, "BYTES", "1,1", binary_size(bytes + 4));
+  };
+  const std::string json = R"({"inputs":[)" + text("words", words.size()) + "," +
+                           text("others", words.size()) + "," + text("click__item", clicks.size()) +
+                           "]}";
+  const std::string of_words = little_endian(words.size(), 4) + words;
+  return binary("crossed", json, of_words + of_words + little_endian(clicks.size(), 4) + clicks);
+}
+
 inline std::vector<HttpCase> http_inference_cases() {
   constexpr size_t kMany = 1'000'000;
   const std::string target = "/v2/models/rows/infer";
@@ -180,6 +209,10 @@ inline std::vector<HttpCase> http_inference_cases() {
       {"words of a bag", bags_in_binary(repeated("a|", kMany) + "a", "1"), 200},
       {"elements of a sequence", bags_in_binary("a", repeated("1;", kMany / 2) + "1"), 200},
       {"empty elements of a sequence", bags_in_binary("a", std::string(kMany / 2, ';')), 200},
+      {"combinations", crossed_in_binary(repeated("a|", 200) + "a", "1"), 200},
+      {"too many combinations", crossed_in_binary(repeated("a|", 20'000) + "a", "1"), 400},
+      {"attention", crossed_in_binary("a", repeated("1;", 999) + "1"), 200},
+      {"attention of a cut sequence", crossed_in_binary("a", repeated("1;", kMany / 2) + "1"), 200},
   };
 }
 
@@ -206,6 +239,13 @@ inline std::vector<HttpCase> http_path_cases() {
                    R"({"parameters":{"file:1/x":")" + std::string(16'000'000, 'A') + R"("}})"),
        400});
   return cases;
+}
+
+// What a front end asks a table server: the versions that it uses.
+inline std::string status_request(size_t versions) {
+  StatusRequest request;
+  request.in_use.resize(versions, {"a model", 1, 2});
+  return posted(kStatusPath, encode(request));
 }
 
 inline std::string rows_request(const ModelId& model, size_t tables, size_t keys) {
@@ -278,6 +318,8 @@ inline std::vector<GrpcCase> grpc_inference_cases() {
   add("a", "INT16", 1'000'000)->mutable_contents()->mutable_int_contents()->Resize(2'000'000, 1);
   const std::string narrow = rows.SerializeAsString();
   return {{"raw rows", call_frames(method, raw), "0"},
+          {"raw rows of a stream",
+           call_frames("/inference.GRPCInferenceService/ModelStreamInfer", raw), "0"},
           {"typed rows", call_frames(method, typed), "0"},
           {"texts", call_frames(method, strings), "3"},
           {"narrowed numbers", call_frames(method, narrow), "3"}};

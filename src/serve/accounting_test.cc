@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "serve/accounting_requests_test.h"
-#include "serve/engine/table_sources.h"
+#include "serve/engine/hps/table_sources.h"
 #include "serve/grpc/methods.h"
 #include "serve/grpc/raw_client_test.h"
 #include "serve/http/client_test.h"
@@ -24,7 +24,7 @@
 namespace emblem {
 namespace {
 
-std::atomic<int64_t> live_bytes = 0;  // of the whole process
+std::atomic<int64_t> live_bytes = 0;  // live bytes of the whole process
 std::atomic<const MemoryBudget*> watched = nullptr;
 int64_t live_before = 0, used_before = 0;
 std::atomic<int64_t> worst = 0;  // live bytes beyond those that were taken from the budget
@@ -34,7 +34,7 @@ thread_local bool is_client = false;  // what a client allocates here is not the
 
 // Below, blocks are part of the slack.
 constexpr size_t kLooksAt = size_t{64} << 10;
-// For buffers of connections and of zlib.
+// Bytes for buffers of connections and of zlib.
 constexpr int64_t kSlack = int64_t{8} << 20;
 
 void look(size_t bytes) {
@@ -134,7 +134,7 @@ class Accounting : public testing::Test {
       port->address = "127.0.0.1";
     options.models.repository = models_->repository();
     options.models.control = ModelServerOptions::Control::kExplicit;
-    options.models.models = {"rows", "bags"};
+    options.models.models = {"rows", "bags", "crossed"};
     options.max_memory = kBudget;
     options.access.allow_shared_memory = true;
     return options;
@@ -230,6 +230,9 @@ TEST_F(Accounting, OfRowsOfATableServer) {
   const ModelId id = model_id_of("rows", 1, models_->repository() + "/rows/1");
   EXPECT_EQ(ask(serving, "keys of a table", rows_request(id, 1, 1'000'000)), 200);
   EXPECT_EQ(ask(serving, "many tables", rows_request(id, 60'000, 0)), 404);
+  EXPECT_EQ(ask(serving, "versions in use", status_request(500)), 200);
+  EXPECT_EQ(ask(serving, "too many versions in use", status_request(500'000)), 400);
+  EXPECT_EQ(ask(serving, "no status", posted_gzip(kStatusPath, std::string(16'000'000, ' '))), 400);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// For builds without libnghttp2: a gRPC server that does not listen, with the port 0.
+// What builds without libnghttp2 have: a gRPC server that does not listen, with the port 0.
 #include "serve/grpc/server.h"
 
 namespace emblem {

@@ -1,20 +1,20 @@
 #include "serve/serving.h"
 
-#include "core/log.h"
-#include "core/open_files.h"
-#include "serve/engine/hps_options.h"
+#include "core/files/open_files.h"
+#include "core/system/log.h"
+#include "serve/engine/hps/hps_options.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
-#include "serve/http/health.h"
-#include "serve/http/metrics_text.h"
 #include "serve/http/routes.h"
+#include "serve/http/status/health.h"
+#include "serve/http/status/metrics_text.h"
 #include "serve/net/connection_limits.h"
 #include "serve/split/parts_servable.h"
 
 namespace emblem {
 namespace {
 
-// Between attempts of a front end to load what table servers do not have yet.
+// Pause between attempts of a front end to load what table servers do not have yet.
 constexpr double kRetrySeconds = 0.5;
 
 // File descriptors that models, stores and shared memory may open later, and those of event loops.
@@ -43,8 +43,8 @@ ConnectionLimits connections_of(const ServingOptions& options) {
 
 }  // namespace
 
-// In the order in which each needs the ones before it; HTTP last, so that a client that finds it
-// ready finds the others, too.
+// Members in the order in which each needs the ones before it; HTTP last, so that a client that
+// finds it ready finds the others, too.
 struct Serving::State {
   const Access access;
   MemoryBudget memory;
@@ -160,7 +160,7 @@ struct Serving::State {
 };
 
 Serving::Serving(const ServingOptions& options) {
-  // Before the models are loaded, which may take minutes.
+  // Ports are checked before the models are loaded, which may take minutes.
   for (const uint16_t port : {options.http.port, options.grpc.port, options.metrics.port})
     check_port(options.http.address, port);
   if (options.health) check_port(options.health->address, options.health->port);

@@ -17,7 +17,7 @@
 namespace emblem {
 
 struct ServingOptions {
-  AccessOptions access;  // of all ports
+  AccessOptions access;  // access to all ports
   ModelServerOptions models;
   HttpServerOptions http;
   HttpServerOptions metrics;

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "comm/sum_all.h"
-#include "core/make_room.h"
+#include "core/memory/make_room.h"
 #include "shard/cuda/sum_parts.h"
 
 namespace emblem {
@@ -47,23 +47,23 @@ DenseSum::Slice DenseSum::slice_of(int64_t rank, int64_t size) const {
 bool DenseSum::can_sum_in_place(const Context& context) {
   const bool have_one_each = std::all_of(shards_of_rank_.begin(), shards_of_rank_.end(),
                                          [](int64_t shards) { return shards == 1; });
-  if (!lends_) lends_ = have_one_each && ranks_.can_lend(context);
-  return *lends_ && shards_of_rank_.size() <= cuda::kMostLentParts;
+  if (!uses_peer_memory_) uses_peer_memory_ = have_one_each && ranks_.can_use_peer_memory(context);
+  return *uses_peer_memory_ && shards_of_rank_.size() <= cuda::kMostPeerParts;
 }
 
 // Rank r adds up slice r of all ranks, and all get the sum.
 void DenseSum::sum_in_place(const Context& context, View<float> total) {
-  std::vector<Piece> lent;
+  std::vector<Piece> own;
   for (int64_t rank = 0; rank < ranks_.size(); ++rank) {
     const Slice slice = slice_of(rank, total.size());
-    lent.push_back(piece_of(total.data + slice.begin, slice.size));
+    own.push_back(piece_of(total.data + slice.begin, slice.size));
   }
-  ranks_.lend(context, lent, [&](std::span<const Piece> borrowed) {
+  ranks_.use_peer_memory(context, own, [&](std::span<const Piece> peers) {
     std::vector<float*> parts;
-    for (const Piece& piece : borrowed) parts.push_back(static_cast<float*>(piece.data));
+    for (const Piece& piece : peers) parts.push_back(static_cast<float*>(piece.data));
     dispatch(
         context.device, [] {},
-        [&] { cuda::sum_lent_parts(context, parts, slice_of(ranks_.rank(), total.size()).size); });
+        [&] { cuda::sum_peer_parts(context, parts, slice_of(ranks_.rank(), total.size()).size); });
   });
 }
 

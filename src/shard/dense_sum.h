@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/buffer.h"
+#include "core/memory/buffer.h"
 
 namespace emblem {
 
@@ -35,7 +35,7 @@ class DenseSum {
 
   Communicator& ranks_;
   std::vector<int64_t> shards_of_rank_;
-  std::optional<bool> lends_;  // the ranks do, each with one shard
+  std::optional<bool> uses_peer_memory_;  // the ranks do, each with one shard
   Buffer<float> send_, received_;
 };
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "comm/sum_all.h"
-#include "comm/threads.h"
-#include "core/device_test.h"
-#include "core/random.h"
+#include "comm/threads/threads.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {

@@ -5,17 +5,17 @@
 #include <map>
 #include <mutex>
 
-#include "comm/threads.h"
-#include "core/device_test.h"
-#include "core/random.h"
+#include "comm/threads/threads.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 #include "embedding/bins.h"
 #include "shard/sharded_lookup.h"
 
 namespace emblem {
 namespace {
 
-constexpr int64_t kShards = 8, kBags = 32, kKeysABag = 3;
-constexpr int kSteps = 30;
+constexpr int64_t kShards = 8, kEvictingBags = 32, kKeysABag = 3;
+constexpr int kEvictingSteps = 30;
 constexpr int64_t kSmall = 511;  // rows of one bin
 
 struct Sample {
@@ -45,11 +45,11 @@ TableShards pooled_at_owner(const std::string& name, int ranks) {
 }
 
 // Rows of slices of columns are not compared.
-enum class Plans { kAll, kWholeRows };
-struct Kind {
+enum class EvictingPlans { kAll, kWholeRows };
+struct EvictingKind {
   Device device;
-  Plans plans;
-  auto operator<=>(const Kind&) const = default;
+  EvictingPlans plans;
+  auto operator<=>(const EvictingKind&) const = default;
 };
 // Ranks that share rows of other hosts.
 struct Hosts {
@@ -62,7 +62,7 @@ TableShards whole_rows(const std::string& name, int ranks) {
 }
 
 // A batch has about 500 different keys of 3,000 in a table.
-std::vector<Sample> samples(Plans plans) {
+std::vector<Sample> samples(EvictingPlans plans) {
   TableSettings lru{.name = "lru",
                     .dim = 4,
                     .kind = TableKind::kDynamic,
@@ -109,17 +109,17 @@ std::vector<Sample> samples(Plans plans) {
   for (Sample& sample : all) {
     sample.settings.bins = bins_of_limits(sample.settings);
     const bool is_cut = sample.shards == by_halves || sample.shards == pooled_at_owner;
-    if (plans == Plans::kWholeRows && is_cut) sample.shards = whole_rows;
+    if (plans == EvictingPlans::kWholeRows && is_cut) sample.shards = whole_rows;
   }
   return all;
 }
 
-// By table: weights, then state, and score of keys, keys that wait, clocks.
+// Contents by table: weights, then state, and score of keys, keys that wait, clocks.
 struct Content {
   std::map<std::string, std::map<int64_t, std::vector<float>>> rows;
   std::map<std::string, std::map<int64_t, int64_t>> scores, waiting;
   std::map<std::string, int64_t> clocks;
-  std::map<int64_t, std::vector<float>> outputs;  // of the last step, by shard
+  std::map<int64_t, std::vector<float>> outputs;  // outputs of the last step, by shard
 };
 
 // Appends row i of [rows, each].
@@ -133,7 +133,7 @@ class Batch {
  public:
   explicit Batch(const Context& context) : context_(context) {
     std::vector<int32_t> offsets;
-    for (int64_t bag = 0; bag <= kBags; ++bag)
+    for (int64_t bag = 0; bag <= kEvictingBags; ++bag)
       offsets.push_back(static_cast<int32_t>(bag * kKeysABag));
     offsets_ = Buffer<int32_t>::from(context_, offsets);
   }
@@ -153,7 +153,7 @@ class Batch {
 
 class Training {
  public:
-  Training(Communicator& ranks, Kind kind, HostDedup dedup)
+  Training(Communicator& ranks, EvictingKind kind, HostDedup dedup)
       : ranks_(ranks),
         first_(ranks.rank() * kShards / ranks.size()),
         last_((ranks.rank() + 1) * kShards / ranks.size()),
@@ -184,17 +184,17 @@ class Training {
       for (size_t t = 0; t < tables_.size(); ++t) {
         const uint64_t rare = samples_[t].settings.capacity == kSmall ? 300 : 3000;
         const int64_t moved = number / 5 * 100;  // so that hot keys are evicted later
-        std::vector<int64_t> keys(kBags * kKeysABag);
+        std::vector<int64_t> keys(kEvictingBags * kKeysABag);
         for (int64_t& key : keys)
           key = moved + static_cast<int64_t>(random.below(random.below(2) ? 200 : rare));
         batch.add(keys);
       }
-      for (size_t i = 0; i < static_cast<size_t>(kBags) * width; ++i)
+      for (size_t i = 0; i < static_cast<size_t>(kEvictingBags) * width; ++i)
         gradients.push_back(random.uniform() - 0.5f);
     }
     for (const auto& table : tables_)
       if (table->settings().eviction == Eviction::kCustom) table->set_next_score(number % 7);
-    Buffer<float> out(context_.device, (last_ - first_) * kBags, lookup_->width());
+    Buffer<float> out(context_.device, (last_ - first_) * kEvictingBags, lookup_->width());
     lookup_->forward(context_, batch.features(), Phase::kTrain, out.view());
     out_ = out.to_host(context_);
     const auto there = Buffer<float>::from(context_, gradients, lookup_->width());
@@ -251,7 +251,7 @@ class Training {
         content.waiting[name][each.key] = each.count;
     }
     for (int64_t shard = first_; shard < last_; ++shard) {
-      const auto each = static_cast<ptrdiff_t>(kBags * lookup_->width());
+      const auto each = static_cast<ptrdiff_t>(kEvictingBags * lookup_->width());
       const auto begin = out_.begin() + (shard - first_) * each;
       content.outputs[shard].assign(begin, begin + each);
     }
@@ -270,8 +270,8 @@ class Training {
 };
 
 // Steps [first, last] of `count` ranks, from a content that was left by others.
-Content train(Kind kind, int count, int first = 1, int last = kSteps, const Content* from = nullptr,
-              const Hosts& hosts = {}) {
+Content train_evicting(EvictingKind kind, int count, int first = 1, int last = kEvictingSteps,
+                       const Content* from = nullptr, const Hosts& hosts = {}) {
   Content all;
   std::mutex mutex;
   const auto run = [&](Communicator& ranks) {
@@ -291,13 +291,13 @@ Content train(Kind kind, int count, int first = 1, int last = kSteps, const Cont
   return all;
 }
 
-const Content& trained_by_one(Kind kind) {
-  static std::map<Kind, Content> done;
-  if (!done.contains(kind)) done[kind] = train(kind, 1);
+const Content& trained_by_one(EvictingKind kind) {
+  static std::map<EvictingKind, Content> done;
+  if (!done.contains(kind)) done[kind] = train_evicting(kind, 1);
   return done[kind];
 }
 
-void expect_equal(const Content& several, const Content& one, Kind kind) {
+void expect_equal(const Content& several, const Content& one, EvictingKind kind) {
   for (const Sample& sample : samples(kind.plans)) {
     const std::string& name = sample.settings.name;
     const int64_t rows = static_cast<int64_t>(one.rows.at(name).size());
@@ -322,8 +322,8 @@ class EvictingRanks : public testing::TestWithParam<std::tuple<int, Device>> {
 
 TEST_P(EvictingRanks, GiveTheBytesOfOneRank) {
   const auto [ranks, device] = GetParam();
-  const Kind kind{device, Plans::kAll};
-  expect_equal(train(kind, ranks), trained_by_one(kind), kind);
+  const EvictingKind kind{device, EvictingPlans::kAll};
+  expect_equal(train_evicting(kind, ranks), trained_by_one(kind), kind);
 }
 
 INSTANTIATE_TEST_SUITE_P(, EvictingRanks,
@@ -334,11 +334,11 @@ INSTANTIATE_TEST_SUITE_P(, EvictingRanks,
                          });
 
 TEST(EvictingHosts, GiveTheBytesOfOneRankWhereTheyShareRows) {
-  const Kind kind{Device::kCpu, Plans::kAll};
+  const EvictingKind kind{Device::kCpu, EvictingPlans::kAll};
   for (const std::vector<std::string>& hosts :
        {std::vector<std::string>{"a", "a", "b", "b"}, {"a", "b", "a"}}) {
     const int ranks = static_cast<int>(hosts.size());
-    expect_equal(train(kind, ranks, 1, kSteps, nullptr, {hosts, HostDedup::kRows}),
+    expect_equal(train_evicting(kind, ranks, 1, kEvictingSteps, nullptr, {hosts, HostDedup::kRows}),
                  trained_by_one(kind), kind);
   }
 }
@@ -347,17 +347,18 @@ class EvictingTables : public DeviceTest {};
 
 // Both have the same bins, but not the same ones on a rank.
 TEST_P(EvictingTables, FullOnesAreContinuedByAnotherNumberOfRanks) {
-  const Kind kind{GetParam(), Plans::kWholeRows};
+  const EvictingKind kind{GetParam(), EvictingPlans::kWholeRows};
   for (const auto& [writers, readers] : {std::pair{2, 3}, {3, 1}, {1, 4}}) {
     SCOPED_TRACE(cat(writers, " ranks, then ", readers));
-    const Content half = train(kind, writers, 1, kSteps / 2);
-    expect_equal(train(kind, readers, kSteps / 2 + 1, kSteps, &half), trained_by_one(kind), kind);
+    const Content half = train_evicting(kind, writers, 1, kEvictingSteps / 2);
+    expect_equal(train_evicting(kind, readers, kEvictingSteps / 2 + 1, kEvictingSteps, &half),
+                 trained_by_one(kind), kind);
   }
 }
 
 // Each has as many rows as its capacity allows, but more of some bins than their shares.
 TEST_P(EvictingTables, FullOnesWithoutBinsAreContinuedByAnyNumberOfRanks) {
-  const Kind kind{GetParam(), Plans::kWholeRows};
+  const EvictingKind kind{GetParam(), EvictingPlans::kWholeRows};
   Content full;
   for (const Sample& sample : samples(kind.plans)) {
     const TableSettings& settings = sample.settings;
@@ -368,7 +369,8 @@ TEST_P(EvictingTables, FullOnesWithoutBinsAreContinuedByAnyNumberOfRanks) {
     }
     full.clocks[settings.name] = 10;
   }
-  const Content one = train(kind, 1, 1, 2, &full), three = train(kind, 3, 1, 2, &full);
+  const Content one = train_evicting(kind, 1, 1, 2, &full),
+                three = train_evicting(kind, 3, 1, 2, &full);
   EXPECT_EQ(three.rows, one.rows);
   EXPECT_EQ(three.scores, one.scores);
   EXPECT_EQ(three.outputs, one.outputs);
@@ -376,10 +378,10 @@ TEST_P(EvictingTables, FullOnesWithoutBinsAreContinuedByAnyNumberOfRanks) {
 
 // Sums of gradients are rounded otherwise, but the same keys are counted, admitted and evicted.
 TEST_P(EvictingTables, AreCountedAsByOneRankWhereHostsSumGradients) {
-  const Kind kind{GetParam(), Plans::kAll};
+  const EvictingKind kind{GetParam(), EvictingPlans::kAll};
   const Content one = trained_by_one(kind);
-  const Content several =
-      train(kind, 6, 1, kSteps, nullptr, {{"a", "a", "b", "b", "c", "c"}, HostDedup::kRowsAndSums});
+  const Content several = train_evicting(kind, 6, 1, kEvictingSteps, nullptr,
+                                         {{"a", "a", "b", "b", "c", "c"}, HostDedup::kRowsAndSums});
   EXPECT_EQ(several.scores, one.scores);
   EXPECT_EQ(several.waiting, one.waiting);
   EXPECT_EQ(several.clocks, one.clocks);

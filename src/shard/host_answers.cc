@@ -1,6 +1,6 @@
 #include "shard/host_answers.h"
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem {
 
@@ -37,7 +37,7 @@ void HostAnswers::merge(const Context& context, const OfItem<FeatureKeys>& reque
                                    static_cast<size_t>(slots_));
     for (size_t list = 0; list < lists.size(); ++list)
       lists[list] = requested(rank_of(answer, list), item_of(answer, list));
-    slots_pool_.lend([&](KeySlots& slots) { answer.lists.merge(std::move(lists), slots); });
+    slots_pool_.with_slots([&](KeySlots& slots) { answer.lists.merge(std::move(lists), slots); });
   });
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shard/host_groups.h"
-#include "shard/merged_lists.h"
+#include "shard/key_numbers.h"
 #include "shard/message_layout.h"
 
 namespace emblem {
@@ -37,7 +37,7 @@ class HostAnswers {
     size_t table;
     MergedLists lists;
   };
-  // Of a list, that of (rank of the host, slot).
+  // The rank of a list, which is that of (rank of the host, slot).
   int rank_of(const Answer& answer, size_t list) const;
   int64_t item_of(const Answer& answer, size_t list) const;
 

@@ -7,17 +7,17 @@
 namespace emblem {
 namespace {
 
-struct Hosts {
+struct HostDedupHosts {
   const char* name;
   std::vector<std::string> of_ranks;
 };
-const Hosts kHosts[] = {{"two_of_two", {"a", "a", "b", "b"}},
-                        {"three_of_two", {"a", "a", "b", "b", "c", "c"}},
-                        {"two_and_one", {"a", "a", "b"}},
-                        {"one_and_three", {"a", "b", "b", "b"}},
-                        {"mixed", {"a", "b", "a", "c", "b", "a", "b"}},
-                        {"one_each", {"a", "b", "c"}},
-                        {"one_host", {"a", "a", "a"}}};
+const HostDedupHosts kHosts[] = {{"two_of_two", {"a", "a", "b", "b"}},
+                                 {"three_of_two", {"a", "a", "b", "b", "c", "c"}},
+                                 {"two_and_one", {"a", "a", "b"}},
+                                 {"one_and_three", {"a", "b", "b", "b"}},
+                                 {"mixed", {"a", "b", "a", "c", "b", "a", "b"}},
+                                 {"one_each", {"a", "b", "c"}},
+                                 {"one_host", {"a", "a", "a"}}};
 
 Case on_hosts(const std::vector<std::string>& hosts, HostDedup dedup, DType precision = DType::kF32,
               Device device = Device::kCpu) {
@@ -36,7 +36,7 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
     ASSERT_NEAR(found[i], expected[i], tolerance) << what << ", " << i;
 }
 
-class HostRows : public testing::TestWithParam<Hosts> {};
+class HostRows : public testing::TestWithParam<HostDedupHosts> {};
 
 TEST_P(HostRows, GiveTheBytesOfOneRank) {
   const Trained one = train({1, 8});
@@ -67,7 +67,7 @@ TEST_P(HostRows, GiveTheBytesOfDirectRowsIn16Bits) {
 INSTANTIATE_TEST_SUITE_P(, HostRows, testing::ValuesIn(kHosts),
                          [](const auto& info) { return info.param.name; });
 
-class HostSums : public testing::TestWithParam<std::tuple<Hosts, Device>> {
+class HostSums : public testing::TestWithParam<std::tuple<HostDedupHosts, Device>> {
  protected:
   void SetUp() override {
     if (!device_is_usable(device())) GTEST_SKIP() << "no CUDA device here";
@@ -110,7 +110,7 @@ TEST_P(HostSums, In16BitsAgreeWithExactOnes) {
     EXPECT_NEAR(rounded.norms[i], exact.norms[i], 0.02 * exact.norms[i]);
 }
 
-// Neither announced keys nor the way to memory that could be lent.
+// Neither announced keys nor peer memory.
 TEST_P(HostSums, DependOnTheHostsAlone) {
   const Trained plain = train(case_of());
   Case other = case_of();
@@ -136,8 +136,8 @@ TEST(HostSumsOnGpus, AreNotWithoutThem) {
           "lookup: GPUs that share rows of other hosts sum gradients by host"));
 }
 
-// Of a training step on two hosts with two ranks each: a table with rows of 4 floats, whose parts
-// are on the ranks in equal shares.
+// Bytes of a training step on two hosts with two ranks each: a table with rows of 4 floats,
+// whose parts are on the ranks in equal shares.
 CountedRanks::Bytes bytes_of_step(const std::vector<std::vector<int64_t>>& keys_of_rank,
                                   HostDedup dedup, DType precision = DType::kF32) {
   CountedRanks::Bytes all;

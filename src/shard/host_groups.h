@@ -19,7 +19,7 @@ class HostGroups {
   int near_self() const { return place_[static_cast<size_t>(self_)]; }
   bool is_near(int rank) const { return host_of(rank) == host_of(self_); }
   size_t hosts() const { return ranks_of_host_.size(); }
-  // By rank: a number of its host, in the order of first ranks.
+  // The host of a rank: a number of its host, in the order of first ranks.
   size_t host_of(int rank) const { return host_of_rank_[static_cast<size_t>(rank)]; }
   const std::vector<int>& ranks_of_host(size_t host) const { return ranks_of_host_[host]; }
 
@@ -31,7 +31,7 @@ class HostGroups {
   }
   // The ranks of other hosts whose rows near()[n] fetches, in order.
   const std::vector<int>& fetched_by(size_t n) const { return fetched_by_[n]; }
-  // Of a rank of another host: its place in fetched_by(n) of its relay n.
+  // The place of a rank of another host in fetched_by(n) of its relay n.
   size_t place_at_relay(int owner) const { return place_at_relay_[static_cast<size_t>(owner)]; }
   // The same relay as a place in near().
   size_t near_relay(int owner) const {
@@ -42,7 +42,7 @@ class HostGroups {
   int self_;
   std::vector<size_t> host_of_rank_;
   std::vector<std::vector<int>> ranks_of_host_;
-  std::vector<int> place_;  // of a rank among those of its host
+  std::vector<int> place_;  // place of a rank among those of its host
   std::vector<std::vector<int>> fetched_by_;
   std::vector<size_t> place_at_relay_;
 };

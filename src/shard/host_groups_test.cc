@@ -18,7 +18,7 @@ TEST(HostGroups, EveryRankRelaysForItsCounterparts) {
   EXPECT_FALSE(groups.is_near(1));
   EXPECT_THAT(groups.fetched_by(0), ElementsAre(0, 4));
   EXPECT_THAT(groups.fetched_by(1), ElementsAre(1, 5));
-  EXPECT_EQ(groups.relay(0, 3), 1);  // of host a, for rank 3
+  EXPECT_EQ(groups.relay(0, 3), 1);  // rank of host a, for rank 3
   EXPECT_EQ(groups.near_relay(4), 0u);
   EXPECT_EQ(groups.place_at_relay(4), 1u);
 }

@@ -2,17 +2,9 @@
 
 #include <cstring>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem {
-namespace {
-
-void copy_bytes(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
-
-}  // namespace
-
 HostRelay::HostRelay(Communicator& ranks, const HostGroups& groups,
                      std::vector<MessageTable> tables, int64_t slots, DType precision)
     : groups_(groups),
@@ -114,7 +106,7 @@ void HostRelay::merge(const Context& context, const OwnList& own) {
            .counts = {requested_keys_.at<int32_t>(n, blocks() + b),
                       requested_keys_.bytes(n, blocks() + b) / int64_t{sizeof(int32_t)}, 1}});
     }
-    slots_pool_.lend([&](KeySlots& slots) { fetched.lists.merge(std::move(lists), slots); });
+    slots_pool_.with_slots([&](KeySlots& slots) { fetched.lists.merge(std::move(lists), slots); });
   });
 }
 

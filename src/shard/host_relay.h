@@ -16,7 +16,7 @@
 
 #include "comm/rank_group.h"
 #include "shard/host_groups.h"
-#include "shard/merged_lists.h"
+#include "shard/key_numbers.h"
 #include "shard/message_layout.h"
 #include "shard/messages.h"
 #include "shard/row_exchange.h"
@@ -51,7 +51,7 @@ class HostRelay {
   // ... whose sums go to `sums(owner, table)`.
   void gather_sums(const Context& context, const OfTable<float>& sums);
 
-  // Of an item of own lists.
+  // Rows of an item of own lists.
   float* rows(int owner, int64_t item);
   uint8_t* absent(int owner, int64_t item);
 
@@ -76,7 +76,7 @@ class HostRelay {
   void exchange_sizes(const Context& context, const OwnList& own);
   void exchange_keys(const Context& context, const OwnList& own, Phase phase);
   void merge(const Context& context, const OwnList& own);
-  // Of a list of what is fetched, that of (rank of this host, slot).
+  // The block of a list of what is fetched, that of (rank of this host, slot).
   int64_t list_block(const Fetched& fetched, size_t list) const;
   int rank_of_list(size_t list) const {
     return static_cast<int>(list / static_cast<size_t>(slots_));
@@ -94,8 +94,8 @@ class HostRelay {
   // [ranks of the host, blocks]: keys that this rank asks of a relay, and that ranks ask of this
   // one.
   HostVector<int32_t> asked_sizes_, requested_sizes_;
-  // By rank of the host. Keys, then counts; rows, then absent flags. Rows that this rank asks of
-  // itself are among the requested ones.
+  // Messages by rank of the host. Keys, then counts; rows, then absent flags. Rows that this
+  // rank asks of itself are among the requested ones.
   Messages asked_keys_, requested_keys_, asked_rows_, requested_rows_;
   KeySlotsPool slots_pool_;
 };

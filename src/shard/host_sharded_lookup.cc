@@ -5,21 +5,17 @@
 #include <utility>
 
 #include "comm/sum_all.h"
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "shard/table_slices.h"
 
 namespace emblem {
 namespace {
 
 constexpr int64_t kSegments = 512;          // summed per task
-constexpr int64_t kBlockBytes = 128 << 10;  // of output per task: stays in cache
+constexpr int64_t kBlockBytes = 128 << 10;  // bytes of output per task: stay in cache
 
 int64_t row_bytes(const TableSettings& settings) {
   return settings.dim * static_cast<int64_t>(sizeof(float));
-}
-
-void copy_bytes(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
 int64_t bags_per_task(int64_t width) {
@@ -73,7 +69,7 @@ HostShardedLookup::HostShardedLookup(std::span<const ShardedTable> tables,
                                     [&](const HeldTable& table) { return table.local == local; });
     counted_.push_back(!found->replicated || self_ == 0);  // once
   }
-  add_guests();
+  add_owner_units();
   if (ranks.host_dedup != HostDedup::kNone) share_rows_of_hosts(ranks_, ranks.precision);
 }
 
@@ -89,17 +85,18 @@ void HostShardedLookup::share_rows_of_hosts(Communicator& ranks, DType precision
   if (!sums_by_host_) answers_ = std::make_unique<HostAnswers>(*groups_, tables, slots_, self_);
 }
 
-void HostShardedLookup::add_guests() {
-  guest_at_.assign(static_cast<size_t>(ranks_.size() * items()), -1);
+void HostShardedLookup::add_owner_units() {
+  owner_unit_at_.assign(static_cast<size_t>(ranks_.size() * items()), -1);
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     for (int64_t i = 0; i < items(); ++i) {
       if (table_of(i).pooled_by != self_) continue;
-      guest_at_[static_cast<size_t>(rank * items() + i)] = static_cast<int32_t>(guests_.size());
-      Unit& guest = guests_.emplace_back();
-      guest.table = static_cast<size_t>(i) % tables();
-      guest.slot = static_cast<size_t>(i) / tables();
-      guest.rank = rank;
-      guest.is_guest = true;
+      owner_unit_at_[static_cast<size_t>(rank * items() + i)] =
+          static_cast<int32_t>(owner_units_.size());
+      Unit& unit = owner_units_.emplace_back();
+      unit.table = static_cast<size_t>(i) % tables();
+      unit.slot = static_cast<size_t>(i) / tables();
+      unit.rank = rank;
+      unit.is_owner_unit = true;
     }
   }
 }
@@ -159,9 +156,9 @@ bool HostShardedLookup::answers(int rank, int64_t item) const {
   return rank == self_ || !table_of(item).replicated;
 }
 
-const HostShardedLookup::Unit* HostShardedLookup::guest_at(int rank, int64_t item) const {
-  const int32_t number = guest_at_[static_cast<size_t>(rank * items() + item)];
-  return number < 0 ? nullptr : &guests_[static_cast<size_t>(number)];
+const HostShardedLookup::Unit* HostShardedLookup::owner_unit_at(int rank, int64_t item) const {
+  const int32_t number = owner_unit_at_[static_cast<size_t>(rank * items() + item)];
+  return number < 0 ? nullptr : &owner_units_[static_cast<size_t>(number)];
 }
 
 int64_t HostShardedLookup::requested_bytes(int rank, int64_t block, int64_t bytes_of_key) const {
@@ -174,12 +171,12 @@ int64_t HostShardedLookup::requested_bytes(int rank, int64_t block, int64_t byte
   const int from = static_cast<int>(block / items()) - 1;
   const int64_t i = block % items();
   if (is_packed(from, i)) return requested(from, i) * bytes_of_key;
-  const Unit* guest = guest_at(from, i);
-  return guest != nullptr ? guest->requests.size() * bytes_of_key : 0;
+  const Unit* unit = owner_unit_at(from, i);
+  return unit != nullptr ? unit->requests.size() * bytes_of_key : 0;
 }
 
 HostShardedLookup::RowBlock HostShardedLookup::requested_block(int rank, int64_t item) const {
-  const bool is_kept = guest_at(rank, item) != nullptr || is_packed(rank, item);
+  const bool is_kept = owner_unit_at(rank, item) != nullptr || is_packed(rank, item);
   return is_kept ? RowBlock{self_, kept_block(rank, item)} : RowBlock{rank, item};
 }
 
@@ -187,15 +184,15 @@ float* HostShardedLookup::asked_vectors(const Unit& unit, int rank) {
   const int64_t i = item(unit.slot, unit.table);
   if (is_relayed(rank, i)) return relay_->rows(rank, i);
   if (rank != self_) return asked_rows_.at<float>(rank, i);
-  return requested_rows_.at<float>(self_, unit.is_guest ? kept_block(unit.rank, i) : i);
+  return requested_rows_.at<float>(self_, unit.is_owner_unit ? kept_block(unit.rank, i) : i);
 }
 
 uint8_t* HostShardedLookup::asked_absent(const Unit& unit, int rank) {
   const int64_t i = item(unit.slot, unit.table);
   if (is_relayed(rank, i)) return relay_->absent(rank, i);
   if (rank != self_) return asked_rows_.at<uint8_t>(rank, items() + i);
-  return requested_rows_.at<uint8_t>(self_,
-                                     blocks() + (unit.is_guest ? kept_block(unit.rank, i) : i));
+  return requested_rows_.at<uint8_t>(
+      self_, blocks() + (unit.is_owner_unit ? kept_block(unit.rank, i) : i));
 }
 
 // ---- forward ----
@@ -238,15 +235,15 @@ void HostShardedLookup::take_shards(std::span<const FeatureKeys> features, AnyVi
 }
 
 // The bags that are pooled here for all ranks.
-void HostShardedLookup::take_guests(const Context& context) {
+void HostShardedLookup::take_owner_units(const Context& context) {
   std::vector<OwnerPooling::Shard> shards;
   for (const Shard& shard : shards_) shards.push_back({shard.sources, shard.first_bag});
   pooling_.exchange_keys(context, std::move(shards));
-  for (Unit& guest : guests_) {
-    guest.keys.clear();
-    for (const size_t f : tables_[guest.table].features)
-      guest.keys.push_back(pooling_.keys(guest.rank, guest.slot, features_[f].pooled));
-    units_.push_back(&guest);
+  for (Unit& unit : owner_units_) {
+    unit.keys.clear();
+    for (const size_t f : tables_[unit.table].features)
+      unit.keys.push_back(pooling_.keys(unit.rank, unit.slot, features_[f].pooled));
+    units_.push_back(&unit);
   }
 }
 
@@ -254,7 +251,7 @@ void HostShardedLookup::make_requests(const Context& context) {
   for_each_unit(context, [&](Unit& unit) {
     std::vector<const FeatureKeys*> features;
     for (const FeatureKeys& keys : unit.keys) features.push_back(&keys);
-    slots_pool_.lend(
+    slots_pool_.with_slots(
         [&](KeySlots& slots) { unit.requests.make(features, tables_[unit.table].owners, slots); });
   });
 }
@@ -347,7 +344,7 @@ void HostShardedLookup::look_up(const Context& context) {
       int64_t count = requested(rank, i);
       const int64_t* keys = requested_keys_.at<int64_t>(rank, i);
       const int32_t* key_counts = requested_keys_.at<int32_t>(rank, items() + i);
-      const Unit* here = guest_at(rank, i);
+      const Unit* here = owner_unit_at(rank, i);
       if (here == nullptr && rank == self_ && count > 0)
         here =
             &shards_[static_cast<size_t>(i) / tables()].tables[static_cast<size_t>(i) % tables()];
@@ -399,7 +396,7 @@ void HostShardedLookup::forward(const Context& context, std::span<const FeatureK
   phase_ = phase;
   gradients_exchanged_ = false;
   take_shards(features, out);
-  if (pooling_.is_used()) take_guests(context);
+  if (pooling_.is_used()) take_owner_units(context);
   make_requests(context);
   if (relay_)
     relay_->gather_lists(

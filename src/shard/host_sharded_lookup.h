@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/cpu/chunks.h"
 #include "embedding/cpu/gather_pool.h"
 #include "embedding/cpu/grouping.h"
@@ -65,7 +65,7 @@ class HostShardedLookup : public Lookup {
     size_t table = 0;
     int rank = 0;  // whose shard it is
     size_t slot = 0;
-    bool is_guest = false;          // pooled here as the owner
+    bool is_owner_unit = false;     // pooled here as the owner
     std::vector<FeatureKeys> keys;  // by feature of the table; empty if an owner pools them
     TableRequests requests;
     HostVector<float*> vectors;  // by number: its row, later the sum of its gradients
@@ -85,7 +85,7 @@ class HostShardedLookup : public Lookup {
   };
 
   void add_table(const ShardedTable& table);
-  void add_guests();
+  void add_owner_units();
   void share_rows_of_hosts(Communicator& ranks, DType precision);
   size_t tables() const { return tables_.size(); }
   // A rank exchanges one item with another for each pair of (slot, table).
@@ -97,12 +97,12 @@ class HostShardedLookup : public Lookup {
     return tables_[static_cast<size_t>(item) % tables_.size()];
   }
   // Blocks of rows for another rank: an item each; after them, in this rank's part, those that are
-  // not sent as they are: rows of guests, and rows of which another host gets each once.
+  // not sent as they are: rows of owner units, and rows of which another host gets each once.
   int64_t blocks() const {
-    return guests_.empty() && !answers_ ? items() : items() * (1 + ranks_.size());
+    return owner_units_.empty() && !answers_ ? items() : items() * (1 + ranks_.size());
   }
   int64_t kept_block(int rank, int64_t item) const { return items() * (1 + rank) + item; }
-  const Unit* guest_at(int rank, int64_t item) const;
+  const Unit* owner_unit_at(int rank, int64_t item) const;
   // Whether an item is for a rank of another host, and its rows come to a host once. Bags that an
   // owner pools are of one rank.
   bool is_shared(int rank, int64_t item) const {
@@ -139,7 +139,7 @@ class HostShardedLookup : public Lookup {
                  [&](int64_t i, int64_t) { body(*units_[static_cast<size_t>(i)]); });
   }
   void take_shards(std::span<const FeatureKeys> features, AnyView out);
-  void take_guests(const Context& context);
+  void take_owner_units(const Context& context);
   void make_requests(const Context& context);
   void exchange_sizes(const Context& context);
   void exchange_keys(const Context& context);
@@ -147,7 +147,7 @@ class HostShardedLookup : public Lookup {
   void exchange_rows(const Context& context);
   void expand(const Context& context, View<float> out);
   void count_missing();
-  // Of the blocks of vectors, which are sent or received.
+  // Places of the blocks of vectors, which are sent or received.
   std::vector<FeaturePlace> requested_places() const;
   void find_vectors(Unit& unit);
   GatherPool gather_of(const Unit& unit, size_t feature, View<float> out);
@@ -164,7 +164,7 @@ class HostShardedLookup : public Lookup {
   std::unique_ptr<HostLookup> lookup_;  // one-key bags, a feature for each (rank, item)
 
   Phase phase_ = Phase::kEval;
-  std::vector<Shard> shards_;  // of the last pass
+  std::vector<Shard> shards_;  // shards of the last pass
   RowExchange row_exchange_;
   OwnerPooling pooling_;
   // Where rows come to a host once.
@@ -172,20 +172,21 @@ class HostShardedLookup : public Lookup {
   std::unique_ptr<HostRelay> relay_;
   std::unique_ptr<HostAnswers> answers_;  // unless gradients are summed by host, too
   const bool sums_by_host_;
-  std::vector<Unit> guests_;       // of all ranks, for tables that this one pools
-  std::vector<int32_t> guest_at_;  // [ranks, items]: its number, or -1
-  std::vector<Unit*> units_;       // of shards, then guests
+  std::vector<Unit> owner_units_;       // requests of all ranks for tables that this one pools
+  std::vector<int32_t> owner_unit_at_;  // [ranks, items]: its number, or -1
+  std::vector<Unit*> units_;            // shards, then requests of other ranks
   int64_t bags_ = 0;
   KeySlotsPool slots_pool_;
   HostVector<int32_t> sizes_;  // [ranks, items]: requested from here
   // Keys and, after those of all items, counts; rows and whether they are absent.
   Messages asked_keys_, requested_keys_, asked_rows_, requested_rows_;
   enum class Moving { kRows, kGradients };
-  Moving moving_ = Moving::kRows;       // in asked_rows_ and requested_rows_
-  std::vector<FeaturePlace> places_;    // of requested_rows_
-  std::vector<uint8_t> counted_;        // by table of lookup_: gradients add to the norm
-  std::vector<GatherPool> gathers_;     // of (shard, feature), then of guests' features
-  std::vector<SegmentUpdate> updates_;  // of units
+  Moving moving_ = Moving::kRows;     // in asked_rows_ and requested_rows_
+  std::vector<FeaturePlace> places_;  // places of requested_rows_
+  std::vector<uint8_t> counted_;      // by table of lookup_: gradients add to the norm
+  // Gathers of (shard, feature), then of other ranks' features.
+  std::vector<GatherPool> gathers_;
+  std::vector<SegmentUpdate> updates_;  // updates of units
   Chunks bag_chunks_, segment_chunks_;
   bool gradients_exchanged_ = false;
   std::vector<LookupCounts> counts_;

@@ -8,7 +8,7 @@ namespace emblem {
 void HostShardedLookup::find_vectors(Unit& of) {
   const TableRequests& requests = of.requests;
   const int64_t dim = tables_[of.table].settings.dim;
-  std::vector<float*> first;  // of keys()[0], were all from this owner
+  std::vector<float*> first;  // address of keys()[0], were all from this owner
   for (int rank = 0; rank < ranks_.size(); ++rank)
     first.push_back(asked_vectors(of, rank) - requests.begin(rank) * dim);
   of.vectors.resize(static_cast<size_t>(requests.size()));
@@ -49,9 +49,9 @@ void HostShardedLookup::expand(const Context& context, View<float> out) {
       gathers_.push_back(unit.keys.empty() ? GatherPool{} : gather_of(unit, f, out));
     }
   }
-  for (const Unit& guest : guests_) {
-    for (const size_t f : tables_[guest.table].features) {
-      gathers_.push_back(gather_of(guest, f, out));
+  for (const Unit& unit : owner_units_) {
+    for (const size_t f : tables_[unit.table].features) {
+      gathers_.push_back(gather_of(unit, f, out));
       bag_chunks_.add(gathers_.back().bags);
     }
   }

@@ -1,4 +1,4 @@
-#include "shard/merged_lists.h"
+#include "shard/key_numbers.h"
 
 #include <gmock/gmock.h>
 

@@ -5,7 +5,7 @@
 namespace emblem {
 namespace {
 
-// Of messages, and of the rows of an item: four floats are read at a time.
+// Alignment of messages, and of the rows of an item: four floats are read at a time.
 constexpr int64_t kAlignment = 16;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }

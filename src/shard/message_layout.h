@@ -24,17 +24,17 @@ struct MessageTable {
 // Begins, in elements of what it is.
 struct ItemPlace {
   uint32_t count = 0;   // keys
-  uint32_t keys = 0;    // of 8 bytes
-  uint32_t counts = 0;  // of 4 bytes; where counts are sent
-  uint32_t rows = 0;    // of MessageSettings::element_bytes
-  uint64_t flags = 0;   // of 1 byte; where rows may be missing
+  uint32_t keys = 0;    // keys of 8 bytes
+  uint32_t counts = 0;  // counts of 4 bytes; where counts are sent
+  uint32_t rows = 0;    // rows of MessageSettings::element_bytes
+  uint64_t flags = 0;   // flags of 1 byte; where rows may be missing
 };
 
 struct MessageSettings {
   int ranks = 1;
   int self = 0;               // this rank
   int64_t slots = 1;          // most shards of a rank
-  int64_t element_bytes = 4;  // of rows
+  int64_t element_bytes = 4;  // size of an element of rows
   bool with_counts = false;   // occurrences are sent
 };
 
@@ -56,18 +56,20 @@ class MessageLayout {
   }
   const std::vector<ItemPlace>& items() const { return items_; }  // by rank, slot, table
 
-  // By rank.
+  // Ranges by rank.
   const std::vector<MessageRange>& keys() const { return keys_; }
   const std::vector<MessageRange>& answers() const { return answers_; }  // not to itself
   const std::vector<MessageRange>& gradients() const { return gradients_; }
-  // Of replicated tables, within the messages. Equal on all ranks but for where they begin.
+  // Keys of replicated tables within the messages. Equal on all ranks but for where they
+  // begin.
   const std::vector<MessageRange>& replicated_keys() const { return replicated_keys_; }
   const std::vector<MessageRange>& replicated_counts() const { return replicated_counts_; }
   const std::vector<MessageRange>& replicated_rows() const { return replicated_rows_; }
 
   int64_t key_bytes() const { return keys_.empty() ? 0 : keys_.back().end; }
-  int64_t rows_end() const { return rows_end_; }  // of answers and gradients, which share memory
-  int64_t total() const { return total_; }        // keys
+  // End of answers and gradients, which share memory.
+  int64_t rows_end() const { return rows_end_; }
+  int64_t total() const { return total_; }  // keys
 
  private:
   size_t first_item(int rank, int64_t slot) const {

@@ -3,12 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/host_vector.h"
+#include "core/memory/host_vector.h"
 
 namespace emblem {
+
+// Where nothing is copied, pointers may be null.
+inline void copy_bytes(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
 
 class Messages {
  public:

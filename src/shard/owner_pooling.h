@@ -19,8 +19,8 @@ class OwnerPooling {
   struct Feature {
     int owner = 0;
     int64_t dim = 0;
-    size_t source = 0;   // of its keys
-    int64_t column = 0;  // of the output, which has `width`
+    size_t source = 0;   // source of its keys
+    int64_t column = 0;  // column of the output, which has `width`
   };
   // A shard of this rank: its keys, and the first of its rows of the output.
   struct Shard {
@@ -31,7 +31,7 @@ class OwnerPooling {
   // Vectors and gradients travel in `precision`.
   OwnerPooling(Communicator& ranks, int64_t slots, DType precision);
   bool is_used() const { return !features_.empty(); }
-  // Before the first exchange; returns its number.
+  // Called before the first exchange; returns its number.
   size_t add(const Feature& feature);
 
   // 1. Keys to owners. `shards` have at most `slots`, and stay until the next call.
@@ -81,7 +81,7 @@ class OwnerPooling {
   std::vector<Shard> shards_;
   std::vector<Facts> facts_;  // [ranks, items]: of what is pooled here
   Messages sent_keys_, received_keys_;
-  Messages own_vectors_, owner_vectors_;  // of this rank's bags, of those that it pools
+  Messages own_vectors_, owner_vectors_;  // vectors of this rank's bags, and of those that it pools
 };
 
 }  // namespace emblem

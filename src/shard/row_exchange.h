@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/communicator.h"
-#include "core/half.h"
+#include "core/math/half.h"
 #include "shard/messages.h"
 
 namespace emblem {

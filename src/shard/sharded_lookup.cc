@@ -10,8 +10,8 @@
 namespace emblem {
 namespace {
 
-// Of `total` keys, those whose part is among the held ones: never fewer than are likely to be. Keys
-// are spread by a hash, so their number varies by a few times its square root.
+// The number of `total` keys whose part is among the held ones: never fewer than are likely to
+// be. Keys are spread by a hash, so their number varies by a few times its square root.
 int64_t share_of(int64_t total, PartRange held, bool evicts) {
   if (total == 0 || held.is_everything()) return total;
   const double mean = static_cast<double>(total) * held.count() / kParts;

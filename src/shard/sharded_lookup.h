@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/half.h"
+#include "core/math/half.h"
 #include "embedding/lookup.h"
-#include "shard/plan.h"
+#include "shard/table_shards.h"
 
 namespace emblem {
 
@@ -28,7 +28,7 @@ struct ShardedFeature {
 };
 
 struct ShardedTable {
-  TableSettings settings;  // of all of it
+  TableSettings settings;  // settings of the whole table
   TableShards shards;
   Table* local = nullptr;  // the rows of this rank; borrowed
 };
@@ -46,15 +46,15 @@ TableSettings settings_of_part(const TableSettings& table, const TableShards& sh
 enum class HostDedup {
   kNone,         // nothing: every rank asks for its rows
   kRows,         // each distinct row comes to a host once; gradients are those of shards
-  kRowsAndSums,  // in addition, one gradient a key leaves a host: sums depend on the hosts
+  kRowsAndSums,  // in addition, one gradient per key leaves a host: sums depend on the hosts
 };
 
 // The ranks of a lookup.
 struct ShardRanks {
-  Communicator* host = nullptr;    // of host memory; borrowed
-  Communicator* device = nullptr;  // of the memory of the lookup's device; the same on a CPU
+  Communicator* host = nullptr;    // ranks by host memory; borrowed
+  Communicator* device = nullptr;  // ranks by memory of the lookup's device; the same on a CPU
   int64_t slots = 1;               // the largest number of shards of a rank
-  // Of rows and gradients on their way from rank to rank: in 16 bits, results depend on the ranks.
+  // Type of rows and gradients that ranks send: in 16 bits, results depend on the ranks.
   DType precision = DType::kF32;
   HostDedup host_dedup = HostDedup::kNone;  // not kRows on GPUs
 };
@@ -62,7 +62,7 @@ struct ShardRanks {
 // The first column of a slice of a table by columns; of the slice after the last: the end.
 int64_t first_column_of(const TableSettings& table, const TableShards& shards, int64_t slice);
 
-// For tables on the context's device.
+// A lookup in tables on the context's device.
 //
 // Unlike other lookups, it takes the features of several shards, shard after shard, each shard with
 // a number of bags of its own; the rows of `out`, and of gradients, are those of the shards one

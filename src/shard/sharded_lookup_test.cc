@@ -55,7 +55,8 @@ TEST_P(ShardedLookup, RowsAndGradientsTravelIn16Bits) {
     EXPECT_EQ(rounded.counts, exact.counts);
     float largest = 0.0f;
     for (const auto& [shard, steps] : exact.outputs) {
-      // Of the first step; later ones have what optimizers made of the differences.
+      // Outputs of the first step; later ones have what optimizers made of the
+      // differences.
       for (size_t i = 0; i < steps[0].size(); ++i) {
         const float difference = std::abs(rounded.outputs.at(shard)[0][i] - steps[0][i]);
         largest = std::max(largest, difference);
@@ -84,13 +85,13 @@ TEST_P(ShardedLookup, AnnouncedKeysChangeNothing) {
   }
 }
 
-TEST_P(ShardedLookup, LentMemoryGivesTheBytesOfExchanges) {
+TEST_P(ShardedLookup, PeerMemoryGivesTheBytesOfExchanges) {
   for (const DType precision : {DType::kF32, DType::kBf16}) {
     for (const int ahead : {0, 1}) {
       Case c{.ranks = 3, .shards = 8, .device = GetParam(), .precision = precision, .ahead = ahead};
-      const Trained lent = train(c);
+      const Trained direct = train(c);
       c.reach = Reach::kExchanged;
-      expect_equal(lent, train(c));
+      expect_equal(direct, train(c));
     }
   }
 }

@@ -10,9 +10,9 @@
 #include <numeric>
 
 #include "comm/rank_group.h"
-#include "comm/threads.h"
-#include "core/device_test.h"
-#include "core/random.h"
+#include "comm/threads/threads.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 #include "shard/sharded_lookup.h"
 
 namespace emblem {
@@ -23,8 +23,8 @@ enum class Plans { kEveryKind, kWholeRows };
 // another order of sums becomes a whole step.
 enum class Signs { kBoth, kOne };
 
-// How ranks that can lend each other memory reach it.
-enum class Reach { kLent, kExchanged };
+// How ranks that can use each other's memory reach it.
+enum class Reach { kPeerMemory, kExchanged };
 
 struct Case {
   int ranks = 1;
@@ -36,7 +36,7 @@ struct Case {
   HostDedup host_dedup = HostDedup::kNone;
   int ahead = 0;  // steps, of which the keys are announced; 0: none are
   Signs signs = Signs::kBoth;
-  Reach reach = Reach::kLent;
+  Reach reach = Reach::kPeerMemory;
 };
 
 // Keys of a shard, by feature.
@@ -203,7 +203,7 @@ inline void expect_equal(const Trained& one, const Trained& other) {
 
 inline constexpr int kSteps = 4;
 inline constexpr LookupSettings kSettings{.sums = Sums::kDeterministic, .transfer = {}};
-inline constexpr int64_t kBags[] = {5, 0, 17, 1, 8, 3, 0, 40};  // of shards
+inline constexpr int64_t kBags[] = {5, 0, 17, 1, 8, 3, 0, 40};  // bags of shards
 
 // Rows of a slice of columns are zero elsewhere.
 inline void take_content(const Context& context, const Table& table, Trained& trained) {
@@ -324,10 +324,10 @@ inline Trained train(const Case& c) {
   Trained all;
   std::mutex mutex;
   const auto train_on = [&](Communicator& ranks) {
-    if (c.reach == Reach::kLent) return train_rank(ranks, c);
+    if (c.reach == Reach::kPeerMemory) return train_rank(ranks, c);
     std::vector<int> members(static_cast<size_t>(c.ranks));
     std::iota(members.begin(), members.end(), 0);
-    RankGroup group(ranks, members);  // lends nothing
+    RankGroup group(ranks, members);  // without peer memory
     return train_rank(group, c);
   };
   const auto run = [&](Communicator& ranks) {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "core/host_vector.h"
+#include "core/memory/host_vector.h"
 #include "embedding/lookup.h"
 #include "embedding/row_share.h"
 #include "embedding/settings.h"
 #include "shard/key_numbers.h"
-#include "shard/plan.h"
+#include "shard/table_shards.h"
 
 namespace emblem {
 
@@ -31,7 +31,7 @@ class KeyOwners {
     return rank_of_part_[static_cast<size_t>(is_static_ ? part_of_static_key(key)
                                                         : part_of_hashed_key(key))];
   }
-  // By what the lookup of its owner knows a key: of a static table, the row.
+  // The number by which the lookup of its owner knows a key: of a static table, the row.
   int64_t key_at(int owner, int64_t key) const {
     const PartRange held = held_[static_cast<size_t>(owner)];
     return is_static_ && !held.is_everything() ? local_row(key, held) : key;
@@ -61,7 +61,7 @@ class TableRequests {
   // Distinct keys are numbered by first occurrence. Of each key of a feature: its number.
   std::span<const uint32_t> numbers(size_t feature) const { return numbered_.numbers(feature); }
   std::span<const int32_t> counts_by_number() const { return numbered_.counts(); }
-  // Of each number: the owner, and its place in keys().
+  // The owner of each number, and its place in keys().
   std::span<const uint16_t> owners() const { return owners_; }
   std::span<const uint32_t> places() const { return places_; }
 

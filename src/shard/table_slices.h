@@ -13,7 +13,7 @@ struct TableSlice {
   TableShards shards;      // all rows of a slice of columns are on one rank
   Table* local = nullptr;  // what this rank has of the table; borrowed
   bool is_local = true;  // that is this slice; where the rank has no slice, the first, without rows
-  bool is_first = true;  // of the slices of its table
+  bool is_first = true;  // whether it is the first slice of its table
   int pooled_by = -1;    // the rank that pools bags; -1: the one that has them
 };
 

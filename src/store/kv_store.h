@@ -58,8 +58,8 @@ class KvTable {
   // Inserts or overwrites; of equal keys the last stays. When it throws, any of the rows may have
   // been written, each whole.
   virtual void insert(std::span<const int64_t> keys, std::span<const float> rows) = 0;
-  // Of keys that have a row, some or all may stay as they are. Where other processes write to the
-  // table, all do.
+  // Rows that keys have already may stay as they are, some or all. Where other processes write
+  // to the table, all do.
   virtual void insert_missing(std::span<const int64_t> keys, std::span<const float> rows) {
     insert(keys, rows);
   }

@@ -8,10 +8,10 @@
 #include <set>
 #include <thread>
 
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "store/memory_store.h"
-#include "store/redis_server_test.h"
-#include "store/redis_store.h"
+#include "store/redis/redis_server_test.h"
+#include "store/redis/redis_store.h"
 #include "store/rocksdb_store.h"
 
 namespace emblem {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/allocation_fault.h"
+#include "core/memory/allocation_fault.h"
 #include "emblem/error.h"
 
 namespace emblem {

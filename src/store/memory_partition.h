@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "core/prefetch.h"
-#include "core/random.h"
-#include "core/row_format.h"
+#include "core/math/random.h"
+#include "core/memory/prefetch.h"
+#include "core/memory/row_format.h"
 #include "store/overflow.h"
 #include "store/read_gate.h"
 

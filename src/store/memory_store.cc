@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/prefetch.h"
-#include "core/thread_pool.h"
+#include "core/memory/prefetch.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "store/kv_store.h"
 #include "store/memory_partition.h"
 
@@ -15,7 +15,7 @@ namespace emblem {
 
 struct MemorySettings {
   int64_t partitions = 0;        // 0: as many as CPUs, at most 16
-  Overflow overflow;             // of each partition
+  Overflow overflow;             // overflow of each partition
   DType row_type = DType::kF32;  // that rows are rounded to
 };
 

@@ -119,7 +119,7 @@ TEST(MemoryStoreTest, TheOldestLeaveFirst) {
   insert(*table, {100});
   EXPECT_EQ(table->size(), 50);
   EXPECT_EQ(count_found(*table, range(10, 60)), 0);
-  // Of the 51 young ones, one of those last used at the same time had to go.
+  // One of the 51 young ones, of those last used at the same time, had to go.
   EXPECT_EQ(count_found(*table, range(0, 10)) + count_found(*table, range(60, 101)), 50);
   EXPECT_EQ(count_found(*table, {100}), 1);
 }

@@ -10,12 +10,12 @@ namespace emblem {
 // Thread-safe; of counts at the same moment, some may be missed.
 class MissWatch {
  public:
-  static constexpr int64_t kWindowMs = 1000;      // whose share of misses is the usual one then
-  static constexpr double kFew = 0.01;            // share below which any miss counts
-  static constexpr uint64_t kEnoughKeys = 64;     // to compare shares
-  static constexpr double kRise = 2;              // of the share
+  static constexpr int64_t kWindowMs = 1000;   // whose share of misses is the usual one then
+  static constexpr double kFew = 0.01;         // share below which any miss counts
+  static constexpr uint64_t kEnoughKeys = 64;  // to compare shares
+  static constexpr double kRise = 2;           // factor by which the share rises
 
-  // Of one lookup. True at most once an interval.
+  // Counts one lookup. True at most once an interval.
   bool note(uint64_t keys, uint64_t misses, int64_t now_ms, int64_t interval_ms) {
     roll(now_ms);
     const uint64_t all = keys_.fetch_add(keys, std::memory_order_relaxed) + keys;

@@ -1,4 +1,5 @@
-// store/overflow.h - how many rows a part of a table may have, and who leaves when there are more.
+// store/overflow.h - how many rows a part of a table may have, and which are evicted when there
+// are more.
 #pragma once
 
 #include <cstdint>

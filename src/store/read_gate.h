@@ -50,8 +50,8 @@ class ReadGate {
 
   // Returns when all readers have left who entered before the call.
   //
-  // Of the fence here and that of a reader, one comes first: either this sees the reader's entry,
-  // or the reader loads the new pointer. Readers enter by one of two doors, and the one in use
+  // Either this fence comes before that of a reader or after it: this sees the reader's entry, or
+  // the reader loads the new pointer. Readers enter by one of two doors, and the one in use
   // changes, so that a stream of new readers cannot keep a writer waiting.
   void wait_for_readers() {
     std::lock_guard lock(writers_);

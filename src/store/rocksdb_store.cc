@@ -13,8 +13,8 @@
 #include <map>
 #include <mutex>
 
-#include "core/file.h"
-#include "core/start_thread.h"
+#include "core/files/file.h"
+#include "core/threads/start_thread.h"
 #include "store/key_bytes.h"
 
 namespace emblem {
@@ -26,8 +26,20 @@ ErrorCode code_of(const rocksdb::Status& status) {
   return ErrorCode::kUnavailable;
 }
 
+const char* advice_for(const rocksdb::Status& status, const std::string& text) {
+  if (status.IsCorruption())
+    return "; restore the folder from a copy, or remove it: it is then filled from the files of "
+           "the "
+           "models, without the updates since they were exported";
+  if (text.find("/LOCK:") != std::string::npos)
+    return "; another process has it open: give each server a folder of its own";
+  return "";
+}
+
 void check(const rocksdb::Status& status, const std::string& what) {
-  if (!status.ok()) throw Error(code_of(status), cat(what, ": ", status.ToString()));
+  if (status.ok()) return;
+  const std::string text = status.ToString();
+  throw Error(code_of(status), cat(what, ": ", text, advice_for(status, text)));
 }
 
 // A folder that is open.

@@ -1,5 +1,5 @@
-// store/rocksdb_store.h - tables on a local disk: a RocksDB folder with a column family a table,
-// laid out as HPS lays out its own.
+// store/rocksdb_store.h - tables on a local disk: a RocksDB folder with a column family per
+// table, laid out as HPS lays out its own.
 //
 // Rows survive kill -9, each whole. A folder is open in one process at a time, unless read only.
 #pragma once
@@ -23,7 +23,7 @@ struct RocksDbSettings {
   bool read_only = false;             // changes throw kInvalidArgument
   int64_t max_batch = 65536;          // keys a read or write
   size_t key_bytes = 8;               // or 4
-  int64_t cache_bytes = 512ll << 20;  // of blocks that were read
+  int64_t cache_bytes = 512ll << 20;  // bytes of blocks that were read
 };
 
 // Throws kInvalidArgument in a build without RocksDB, kUnavailable when the folder is in use.

@@ -8,11 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
-#include "core/becomes_true_test.h"
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
+#include "core/threads/becomes_true_test.h"
 
 namespace emblem {
 namespace {
@@ -21,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr int64_t kDim = 32, kKeys = 500;
+constexpr int64_t kDim = 32, kStoredKeys = 500;
 
 class RocksDbStoreTest : public testing::Test {
  protected:
@@ -33,7 +34,7 @@ class RocksDbStoreTest : public testing::Test {
   TempFolder folder_;
 };
 
-std::vector<float> row(const KvTable& table, int64_t key) {
+std::vector<float> stored_row(const KvTable& table, int64_t key) {
   std::vector<float> row(table.dim());
   std::vector<uint8_t> found(1);
   table.fetch(std::vector<int64_t>{key}, row, found);
@@ -50,8 +51,8 @@ TEST_F(RocksDbStoreTest, RowsAndNotesAreThereWhenTheFolderIsOpenedAgain) {
     store->set_note("how far", "12");
   }
   const auto store = open();
-  EXPECT_THAT(row(*store->open("a", 2), -5), ElementsAre(3, 4));
-  EXPECT_THAT(row(*store->open("b", 1), 9), ElementsAre(9));
+  EXPECT_THAT(stored_row(*store->open("a", 2), -5), ElementsAre(3, 4));
+  EXPECT_THAT(stored_row(*store->open("b", 1), 9), ElementsAre(9));
   EXPECT_EQ(store->note("how far"), "12");
   EXPECT_THAT([&] { store->open("a", 3); },
               ThrowsMessage<Error>(HasSubstr("has 8 bytes, but dimension 3 needs 12")));
@@ -61,8 +62,8 @@ TEST_F(RocksDbStoreTest, AReadOnlyFolderIsReadAndNeverChanged) {
   open()->open("a", 1)->insert(std::vector<int64_t>{1}, std::vector<float>{5});
   const auto store = open({.read_only = true}), second = open({.read_only = true});
   const auto table = store->open("a", 1);
-  EXPECT_THAT(row(*table, 1), ElementsAre(5));
-  EXPECT_THAT(row(*second->open("a", 1), 1), ElementsAre(5));
+  EXPECT_THAT(stored_row(*table, 1), ElementsAre(5));
+  EXPECT_THAT(stored_row(*second->open("a", 1), 1), ElementsAre(5));
   const auto refused = ThrowsMessage<Error>(HasSubstr("was opened read_only"));
   EXPECT_THAT([&] { table->insert(std::vector<int64_t>{1}, std::vector<float>{6}); }, refused);
   EXPECT_THAT([&] { table->erase(std::vector<int64_t>{1}); }, refused);
@@ -79,19 +80,34 @@ TEST_F(RocksDbStoreTest, AFolderThatIsInUseOrMissingIsRefused) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-    EXPECT_THAT(error.what(), HasSubstr("lock"));
+    EXPECT_THAT(error.what(), HasSubstr("give each server a folder of its own"));
   }
   EXPECT_THROW(make_rocksdb_store({.path = folder_.path("none"), .read_only = true}), Error);
   EXPECT_THROW(make_rocksdb_store({}), Error);
+}
+
+TEST_F(RocksDbStoreTest, ADamagedFolderIsRefusedWithTheRemedy) {
+  open()->open("a", 1)->insert(std::vector<int64_t>{1}, std::vector<float>{5});
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path("db")))
+    if (entry.path().filename().string().starts_with("MANIFEST"))
+      std::ofstream(entry.path()) << "nothing of a database";
+  try {
+    open();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorruption);
+    EXPECT_THAT(error.what(),
+                HasSubstr("remove it: it is then filled from the files of the models"));
+  }
 }
 
 TEST_F(RocksDbStoreTest, FourByteKeysAreThoseOfHpsWithoutLongLong) {
   const auto store = open({.key_bytes = 4});
   const auto table = store->open("a", 1);
   table->insert(std::vector<int64_t>{0xffffffff, 7}, std::vector<float>{1, 2});
-  EXPECT_THAT(row(*table, 0xffffffff), ElementsAre(1));
-  EXPECT_THAT(row(*table, -1), ElementsAre());
-  EXPECT_THAT(row(*table, (int64_t{1} << 32) + 7), ElementsAre());
+  EXPECT_THAT(stored_row(*table, 0xffffffff), ElementsAre(1));
+  EXPECT_THAT(stored_row(*table, -1), ElementsAre());
+  EXPECT_THAT(stored_row(*table, (int64_t{1} << 32) + 7), ElementsAre());
   EXPECT_THAT([&] { table->insert(std::vector<int64_t>{-1}, std::vector<float>{1}); },
               ThrowsMessage<Error>(HasSubstr("does not fit into 4 bytes")));
 }
@@ -104,9 +120,9 @@ TEST_F(RocksDbStoreTest, DISABLED_WritesUntilItIsKilled) {
   const auto store = make_rocksdb_store({.path = path, .threads = 2, .max_batch = 100});
   const auto table = store->open("t", kDim);
   std::vector<int64_t> keys;
-  for (int64_t key = 0; key < kKeys; ++key) keys.push_back(key);
+  for (int64_t key = 0; key < kStoredKeys; ++key) keys.push_back(key);
   for (int64_t round = 1;; ++round) {
-    table->insert(keys, std::vector<float>(kKeys * kDim, static_cast<float>(round)));
+    table->insert(keys, std::vector<float>(kStoredKeys * kDim, static_cast<float>(round)));
     store->set_note("round", std::to_string(round));
     if (round == rounds) std::ofstream(std::string(path) + ".writing") << "yes";
   }
@@ -145,7 +161,7 @@ TEST_F(RocksDbStoreTest, KilledWhileWritingItLosesNothingThatWasNotedAndTearsNoR
       }
     });
     EXPECT_GE(noted, 2);
-    EXPECT_EQ(rows, kKeys);
+    EXPECT_EQ(rows, kStoredKeys);
   }
 }
 

@@ -9,14 +9,14 @@
 #include <set>
 
 #include "checkpoint/safetensors.h"
-#include "config/check.h"
-#include "config/load.h"
-#include "core/device_test.h"
-#include "core/file.h"
+#include "config/load/load.h"
+#include "core/device/device_test.h"
+#include "core/files/file.h"
 #include "data/loader/loader.h"
-#include "model/feed.h"
-#include "train/dense_values.h"
-#include "train/learner.h"
+#include "model/check/check.h"
+#include "model/lookup/feed.h"
+#include "train/run/learner.h"
+#include "train/state/dense_values.h"
 
 namespace emblem {
 namespace {

@@ -2,24 +2,97 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
+#include <string>
+#include <vector>
 
-#include "bench/collection/recorded_ranks.h"
 #include "bench/machine/ceilings.h"
 #include "bench/machine/gpu_timer.h"
+#include "comm/communicator.h"
 #include "comm/counted_ranks.h"
 #include "comm/sum_all.h"
-#include "core/buffer.h"
-#include "core/gpu.h"
-#include "core/interrupt.h"
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/device/gpu.h"
+#include "core/math/random.h"
+#include "core/memory/buffer.h"
+#include "core/system/interrupt.h"
+#include "core/system/seconds_since.h"
+#include "core/threads/thread_pool.h"
 #include "shard/host_groups.h"
 #include "shard/sharded_lookup.h"
 
 namespace emblem {
 namespace {
+
+// ---- one rank of several whose others are not there: their requests are recorded, rows and
+// gradients do not move ----
+
+// What a rank asks of this one for a batch: keys by table, one after the other.
+struct RecordedRequests {
+  std::vector<int32_t> counts;  // by table
+  Buffer<int64_t> keys;         // on the device; padded to 16 bytes
+};
+
+// Rank 0. For the messages of a sharded lookup on a GPU with one shard per rank: sizes in host
+// memory, then keys, rows and gradients in device memory.
+class RecordedRanks : public Communicator {
+ public:
+  // batches[b][r - 1]: what rank r asks in batch b.
+  RecordedRanks(int size, std::vector<std::vector<RecordedRequests>> batches);
+
+  void begin_batch(int64_t batch);
+
+  int rank() const override { return 0; }
+  int size() const override { return static_cast<int>(hosts_.size()); }
+  const std::vector<RankHost>& hosts() const override { return hosts_; }
+  const char* transport() const override { return "recorded"; }
+  void fail(const std::string&) noexcept override {}
+  void check() const override {}
+
+ protected:
+  void do_exchange(const Context& context, std::span<const Piece> send,
+                   std::span<const Piece> receive) override;
+
+ private:
+  std::vector<RankHost> hosts_;
+  std::vector<std::vector<RecordedRequests>> batches_;
+  size_t batch_ = 0;
+  bool keys_come_next_ = true;
+};
+
+void copy_piece(const Context& context, const Piece& to, const void* from, size_t bytes) {
+  EMBLEM_REQUIRE(to.bytes == bytes, "a recorded rank sends ", bytes, " bytes where ", to.bytes,
+                 " are expected");
+  if (bytes > 0) detail::copy(context, to.data, from, bytes);
+}
+
+RecordedRanks::RecordedRanks(int size, std::vector<std::vector<RecordedRequests>> batches)
+    : batches_(std::move(batches)) {
+  for (int rank = 0; rank < size; ++rank) hosts_.push_back({"recorded", rank});
+}
+
+void RecordedRanks::begin_batch(int64_t batch) {
+  batch_ = static_cast<size_t>(batch) % batches_.size();
+  keys_come_next_ = true;
+}
+
+void RecordedRanks::do_exchange(const Context& context, std::span<const Piece> send,
+                                std::span<const Piece> receive) {
+  copy_piece(context, receive[0], send[0].data, send[0].bytes);
+  const bool is_device = context.device != Device::kCpu;
+  if (is_device && !keys_come_next_) return;
+  for (size_t rank = 1; rank < receive.size(); ++rank) {
+    const RecordedRequests& of = batches_[batch_][rank - 1];
+    if (is_device)
+      copy_piece(context, receive[rank], of.keys.data(),
+                 static_cast<size_t>(of.keys.size()) * sizeof(int64_t));
+    else
+      copy_piece(context, receive[rank], of.counts.data(), of.counts.size() * sizeof(int32_t));
+  }
+  if (is_device) keys_come_next_ = false;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -28,10 +101,6 @@ constexpr int64_t kRows[] = {45833188, 36746,    17245,    7413,     20243,  3, 
                              14,       48937457, 11316796, 40094537, 452104, 12606, 104,  35};
 constexpr float kRate = 0.1f;
 constexpr int64_t kAdamFloats = 6;  // a weight and two states, read and written
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 int64_t samples_of_rank(const CollectionOptions& options, int ranks) {
   EMBLEM_REQUIRE(options.batch % ranks == 0, "a batch of ", options.batch,
@@ -120,7 +189,7 @@ struct Times {
 
 // `begin` is called before every iteration.
 Times measure(const Context& context, Workload& work, const CollectionOptions& options,
-              const std::function<void()>& begin, const std::function<void()>& meet) {
+              const std::function<void()>& begin, const std::function<void()>& barrier) {
   const auto run = [&](int64_t count, bool waits) {
     double forward = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -134,7 +203,7 @@ Times measure(const Context& context, Workload& work, const CollectionOptions& o
       if (waits) context.synchronize();
     }
     context.synchronize();
-    meet();
+    barrier();
     return forward;
   };
   run(options.warmup, false);

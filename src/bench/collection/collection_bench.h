@@ -2,7 +2,7 @@
 // of dynamicemb's EmbeddingCollection benchmark.
 //
 // 26 tables of the Criteo data (178 M rows), rows over all ranks, dim 128, Adam; every sample has
-// 10 uniform keys a table, each with an output row of its own. An iteration is forward, then
+// 10 uniform keys per table, each with an output row of its own. An iteration is forward, then
 // backward with the update; there is no dense part.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "bench/result/result.h"
 #include "comm/communicator.h"
-#include "core/context.h"
+#include "core/device/context.h"
 #include "embedding/settings.h"
 #include "shard/sharded_lookup.h"
 
@@ -19,7 +19,7 @@ namespace emblem {
 
 struct CollectionOptions {
   int64_t batch = 65536;  // samples of all ranks
-  int64_t keys = 10;      // of a sample, for each table
+  int64_t keys = 10;      // keys of a sample, for each table
   int64_t dim = 128;
   int64_t divide_tables = 1;  // tables with 1/N of the rows
   bool dynamic = false;

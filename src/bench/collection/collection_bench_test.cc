@@ -4,8 +4,8 @@
 
 #include <mutex>
 
-#include "comm/threads.h"
-#include "core/device_test.h"
+#include "comm/threads/threads.h"
+#include "core/device/device_test.h"
 
 namespace emblem {
 namespace {

@@ -19,7 +19,7 @@ struct CommBenchOptions {
   std::vector<std::string> collectives;  // empty: all of the device
   // Bytes of a rank's whole buffer: what it sends in an exchange, what it has after a gather_all.
   std::vector<int64_t> sizes = {8, 1024, 65536, 1 << 20, 16 << 20};
-  double seconds = 0.3;  // of each measurement
+  double seconds = 0.3;  // time for each measurement
 };
 
 // Equal on all ranks that run the same benchmark.

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "comm/socket.h"
-#include "core/buffer.h"
-#include "core/tcp_connect.h"
+#include "comm/tcp/socket.h"
+#include "core/memory/buffer.h"
+#include "core/system/tcp_connect.h"
 
 namespace emblem {
 namespace {

@@ -19,8 +19,8 @@ class CommFloor {
   virtual const char* name() const = 0;
 };
 
-// Of memory of the context's device; functions do not wait for a GPU. Null where there is none:
-// ranks on several hosts.
+// The floor over memory of the context's device; functions do not wait for a GPU. Null where
+// there is none: ranks on several hosts.
 std::unique_ptr<CommFloor> make_floor(const Context& context, Communicator& ranks,
                                       size_t most_bytes);
 

@@ -5,14 +5,13 @@
 #include <numeric>
 
 #include "bench/infer/infer_result.h"
-#include "bench/infer/pipeline.h"
 #include "bench/machine/ceilings.h"
-#include "config/features.h"
-#include "core/process.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
-#include "model/feed.h"
-#include "model/predictor.h"
+#include "config/feature/features.h"
+#include "core/system/process.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
+#include "model/lookup/feed.h"
+#include "model/predict/predictor.h"
 
 namespace emblem {
 namespace {
@@ -20,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Measured {
-  std::vector<double> seconds;  // of each run
+  std::vector<double> seconds;  // time of each run
   StageSeconds stages;
 };
 
@@ -88,7 +87,7 @@ class InferBench {
     return model;
   }
 
-  // Of the same model in fp32, which is gone before the other one takes its memory.
+  // Ranges of the same model in fp32, which is gone before the other one takes its memory.
   LayerRanges input_ranges(const Context& context, const DlrmShape& shape) const {
     const auto config = pipeline_of(shape, piece_rows_, options_.tables, DType::kF32);
     Model model(context, config, layout_, piece_rows_, nullptr, ModelUse::kEvaluation);
@@ -143,7 +142,7 @@ std::vector<BenchResult> bench_on_cpu(const Context& context, const DlrmShape& s
   InferBench bench(context, shape, options);
   bench.check(shape);
   const Ceilings ceilings = measure_ceilings(context, shape.dim, options.compute);
-  reset_peak_resident_bytes();  // of their buffers
+  reset_peak_resident_bytes();  // for the peak of their buffers
   std::vector<BenchResult> results;
   const std::vector<int64_t> sizes =
       options.batches.empty() ? default_batches(shape) : options.batches;

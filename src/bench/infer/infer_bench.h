@@ -8,8 +8,8 @@
 
 #include "bench/result/result.h"
 #include "bench/train/dlrm_workload.h"
-#include "core/context.h"
-#include "core/half.h"
+#include "core/device/context.h"
+#include "core/math/half.h"
 #include "embedding/cache/row_cache_ref.h"
 
 namespace emblem {
@@ -22,7 +22,7 @@ struct InferBenchOptions {
   double alpha = 1.05;
   uint64_t seed = 1;
   // On a GPU:
-  DType compute = DType::kF32;  // of layers and rows
+  DType compute = DType::kF32;  // type of layers and rows
   double cache_share = 0.2;     // share of the rows cached in device memory
   CachePolicy cache_policy = CachePolicy::kLru;
   int64_t warm_samples = int64_t{1} << 22;  // looked up before a stream is timed

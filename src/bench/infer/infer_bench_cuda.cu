@@ -4,16 +4,15 @@
 
 #include "bench/infer/infer_bench.h"
 #include "bench/infer/infer_result.h"
-#include "bench/infer/pipeline.h"
 #include "bench/machine/gpu_timer.h"
-#include "config/features.h"
-#include "config/load.h"
-#include "core/buffer.h"
-#include "core/process.h"
-#include "core/text.h"
+#include "config/feature/features.h"
+#include "config/load/load.h"
+#include "core/memory/buffer.h"
+#include "core/system/process.h"
+#include "core/text/text.h"
 #include "kernels/matmul_cuda.h"
-#include "model/cached_model.h"
-#include "model/feed.h"
+#include "model/lookup/feed.h"
+#include "model/predict/cached_model.h"
 
 namespace emblem::cuda {
 namespace {

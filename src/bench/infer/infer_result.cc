@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/process.h"
+#include "core/system/process.h"
 
 namespace emblem {
 

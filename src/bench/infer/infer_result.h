@@ -5,25 +5,33 @@
 #include <string>
 #include <vector>
 
+#include "bench/infer/infer_bench.h"
 #include "bench/result/result.h"
+#include "config/load/load.h"
+#include "core/system/seconds_since.h"
+#include "model/model.h"
 
 namespace emblem {
 
+// The pipeline whose model is benchmarked.
+inline config::PipelineConfig pipeline_of(const DlrmShape& shape, int64_t rows, BenchTables tables,
+                                          DType compute) {
+  auto config = parse_pipeline(dlrm_pipeline(shape, rows, tables), "preset " + shape.name);
+  config.mutable_train_config()->set_mixed_precision(mixed_precision_of(compute));
+  return config;
+}
+
 struct InferRun {
   std::string name;
-  int64_t rows = 0;             // of a batch
-  std::vector<double> seconds;  // of each batch
+  int64_t rows = 0;             // rows of a batch
+  std::vector<double> seconds;  // time of each batch
   Named<Setting> settings;      // in addition to "batch", "runs" and "references"
 };
 
-// With latency percentiles, the slowest batch and samples/s.
+// The result with latency percentiles, the slowest batch and samples/s.
 BenchResult infer_result(InferRun run);
 
 // The quantile `share` of sorted values.
 double percentile(const std::vector<double>& sorted, double share);
-
-inline double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace emblem

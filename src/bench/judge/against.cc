@@ -10,8 +10,7 @@
 #include "bench/judge/suite_run.h"
 #include "bench/machine/ceilings.h"
 #include "bench/result/result_table.h"
-#include "bench/result/text_table.h"
-#include "core/subprocess.h"
+#include "core/system/subprocess.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 

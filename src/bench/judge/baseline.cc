@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/json_error.h"
-#include "core/text.h"
+#include "core/text/json_error.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/result/result_table.h"
-#include "bench/result/text_table.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "bench/result/result_table.h"
-#include "bench/result/text_table.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -13,7 +13,7 @@ struct MetricComparison {
   std::string benchmark, name, metric;
   Measure a, b;                   // means of all repetitions
   std::optional<MeansTest> test;  // none if either side has fewer than two samples
-  double p = 1;                   // of the test, with Holm's correction
+  double p = 1;                   // p-value of the test, with Holm's correction
 
   bool significant() const { return test.has_value() && p < 0.05; }
   bool worse() const;   // b is significantly worse

@@ -1,20 +1,157 @@
 #include "bench/judge/suite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "bench/judge/junit.h"
 #include "bench/judge/suite_run.h"
-#include "config/load.h"
-#include "core/checksum.h"
-#include "core/file.h"
+#include "bench/report/svg.h"
+#include "bench/result/result_table.h"
+#include "config/load/load.h"
+#include "core/files/file.h"
+#include "core/math/checksum.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
 namespace emblem {
 namespace {
+
+constexpr size_t kShownLogLines = 5;
+
+const char* colour_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kBetter:
+      return "\033[1;32m";  // green
+    case Verdict::kWorse:
+    case Verdict::kUnreliable:
+      return "\033[1;31m";  // red
+    case Verdict::kMixed:
+      return "\033[1;33m";  // yellow
+    default:
+      return "\033[1m";
+  }
+}
+
+std::string headline(const ConfigOutcome& outcome, Colour colour) {
+  std::string verdict = to_text(outcome.verdict);
+  if (colour == Colour::kAnsi) verdict = colour_of(outcome.verdict) + verdict + "\033[0m";
+  std::string line = cat(verdict, "  ", outcome.config);
+  if (!outcome.runs.empty()) {
+    line += cat("  (", outcome.runs.size(), outcome.runs.size() == 1 ? " run" : " runs");
+    if (outcome.failures() > 0) line += cat(", ", outcome.failures(), " failed");
+    line += ")";
+  }
+  if (!outcome.reason.empty()) line += cat(": ", outcome.reason);
+  return line + "\n";
+}
+
+std::string word_for(Change change) {
+  switch (change) {
+    case Change::kBetter:
+      return "better";
+    case Change::kWorse:
+      return "worse";
+    case Change::kBalanced:
+      return "balanced";
+    case Change::kMissing:
+      return "missing";
+    case Change::kNotCompared:
+      return "";
+  }
+  return "";
+}
+
+// Six digits for metrics of quality, three for speed.
+std::string number(double value, const std::string& unit) {
+  return unit.empty() ? fmt::format("{:.6g}", value) : format_metric(value, unit);
+}
+
+std::vector<std::string> row_of(const MetricOutcome& metric) {
+  const Measure& measure = metric.measure;
+  const bool measured = !measure.samples.empty();
+  std::vector<std::string> row = {"  " + metric.name};
+  row.push_back(measured ? number(measure.value, measure.unit) : "-");
+  row.push_back(measure.samples.size() > 1 ? number(measure.spread, measure.unit) : "-");
+  row.push_back(measure.interval ? cat(number(measure.interval->low, measure.unit), " to ",
+                                       number(measure.interval->high, measure.unit))
+                                 : "-");
+  row.push_back(metric.baseline ? cat(number(metric.baseline->value, measure.unit), " ± ",
+                                      number(metric.baseline->margin(), measure.unit))
+                                : "-");
+  std::string verdict = word_for(metric.change);
+  if (!metric.note.empty()) verdict += (verdict.empty() ? "" : ": ") + metric.note;
+  row.push_back(verdict);
+  return row;
+}
+
+std::string failed_runs(const ConfigOutcome& outcome) {
+  std::string text;
+  for (const SuiteRun& run : outcome.runs) {
+    if (!run.failed()) continue;
+    text += cat("  seed ", run.seed, " failed: ", run.failure, "\n    log: ", run.log, "\n");
+    for (const std::string& line : last_lines(run.log, kShownLogLines))
+      text += "    | " + line + "\n";
+  }
+  return text;
+}
+
+std::string load_note(const ConfigOutcome& outcome) {
+  double most = 0;
+  for (const SuiteRun& run : outcome.runs) most = std::max(most, run.other_load);
+  constexpr double kWorthSaying = 0.1;
+  if (most < kWorthSaying) return "";
+  return fmt::format(
+      "  Other processes used up to {:.0f} % of the CPU time; thresholds of speed are relaxed.\n",
+      100 * most);
+}
+
+constexpr size_t kLogLines = 50;
+
+// Escaped for text and attributes, line by line.
+std::string safe(const std::string& text) {
+  std::string out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    out += escape_markup(std::string_view(text).substr(begin, end - begin));
+    if (end < text.size()) out += '\n';
+    begin = end + 1;
+  }
+  return out;
+}
+
+double seconds_of(const ConfigOutcome& outcome) {
+  double seconds = 0;
+  for (const SuiteRun& run : outcome.runs) seconds += run.seconds;
+  return seconds;
+}
+
+std::string logs_of(const ConfigOutcome& outcome) {
+  std::string text;
+  for (const SuiteRun& run : outcome.runs) {
+    if (!run.failed()) continue;
+    text += cat("seed ", run.seed, ": ", run.failure, "\n");
+    for (const std::string& line : last_lines(run.log, kLogLines)) text += line + "\n";
+  }
+  return text;
+}
+
+std::string test_case(const ConfigOutcome& outcome) {
+  std::string xml = cat("  <testcase classname=\"emblem.suite\" name=\"", safe(outcome.config),
+                        "\" time=\"", seconds_of(outcome), "\">\n");
+  const std::string table = suite_text({outcome}, Colour::kNone);
+  if (outcome.verdict == Verdict::kWorse)
+    xml += cat("    <failure message=\"WORSE than the baseline\">", safe(table), "</failure>\n");
+  if (outcome.verdict == Verdict::kUnreliable)
+    xml += cat("    <error message=\"UNRELIABLE: ", safe(outcome.reason), "\">",
+               safe(logs_of(outcome)), "</error>\n");
+  if (outcome.verdict == Verdict::kSkipped)
+    xml += cat("    <skipped message=\"", safe(outcome.reason), "\"/>\n");
+  return xml + cat("    <system-out>", safe(table), "</system-out>\n  </testcase>\n");
+}
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -31,9 +168,7 @@ struct PlannedConfig {
 
 std::string checksum_of_file(const std::string& path) {
   const MappedFile file(path);
-  Checksum checksum;
-  checksum.add(file.bytes().data(), file.bytes().size());
-  return cat(std::hex, checksum.value());
+  return cat(std::hex, checksum_of(file.bytes().data(), file.bytes().size()));
 }
 
 // "configs/criteo/dlrm.config" -> "configs_criteo_dlrm"
@@ -166,6 +301,48 @@ BenchResult to_result(const ConfigOutcome& outcome, const Machine& machine,
 }
 
 }  // namespace
+
+std::string suite_text(const std::vector<ConfigOutcome>& outcomes, Colour colour) {
+  std::string text;
+  for (const ConfigOutcome& outcome : outcomes) {
+    text += cat(text.empty() ? "" : "\n", headline(outcome, colour));
+    std::vector<std::vector<std::string>> rows = {
+        {"  metric", "mean", "std dev", "95 % interval", "baseline", "verdict"}};
+    for (const MetricOutcome& metric : outcome.metrics) rows.push_back(row_of(metric));
+    if (rows.size() > 1) text += align_columns(rows);
+    text += load_note(outcome) + failed_runs(outcome);
+  }
+  return text;
+}
+
+std::string suite_summary(const std::vector<ConfigOutcome>& outcomes) {
+  std::map<std::string, int> counts;
+  for (const ConfigOutcome& outcome : outcomes) ++counts[to_text(outcome.verdict)];
+  std::string text = cat(outcomes.size(), outcomes.size() == 1 ? " pipeline: " : " pipelines: ");
+  bool first = true;
+  for (const auto& [verdict, count] : counts) {
+    text += cat(first ? "" : ", ", count, " ", verdict);
+    first = false;
+  }
+  return text;
+}
+
+std::string junit_xml(const std::vector<ConfigOutcome>& outcomes) {
+  const auto count = [&](Verdict verdict) {
+    return std::count_if(outcomes.begin(), outcomes.end(),
+                         [&](const ConfigOutcome& outcome) { return outcome.verdict == verdict; });
+  };
+  double seconds = 0;
+  std::string cases;
+  for (const ConfigOutcome& outcome : outcomes) {
+    seconds += seconds_of(outcome);
+    cases += test_case(outcome);
+  }
+  return cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"emblem bench suite\"",
+             " tests=\"", outcomes.size(), "\" failures=\"", count(Verdict::kWorse), "\" errors=\"",
+             count(Verdict::kUnreliable), "\" skipped=\"", count(Verdict::kSkipped), "\" time=\"",
+             seconds, "\">\n", cases, "</testsuite>\n");
+}
 
 std::vector<std::string> find_configs(const std::string& path) {
   EMBLEM_REQUIRE(fs::exists(path), path,

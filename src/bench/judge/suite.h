@@ -12,12 +12,25 @@
 
 namespace emblem {
 
+enum class Colour { kNone, kAnsi };
+
+// One block per pipeline: its verdict; mean, standard deviation, 95 % interval and baseline of each
+// metric; the last log lines of failed runs.
+std::string suite_text(const std::vector<ConfigOutcome>& outcomes, Colour colour);
+
+// One line: "2 pipelines: 1 BALANCED, 1 WORSE"
+std::string suite_summary(const std::vector<ConfigOutcome>& outcomes);
+
+// One test case per pipeline: WORSE is a failure, UNRELIABLE an error with the last log lines of
+// its failed runs.
+std::string junit_xml(const std::vector<ConfigOutcome>& outcomes);
+
 struct SuiteOptions {
   std::vector<std::string> configs;  // see find_configs
   std::vector<Baseline> baselines;
-  int64_t runs = 0;                    // of each pipeline; 0: as its baseline says, or 3
+  int64_t runs = 0;                    // runs of each pipeline; 0: as its baseline says, or 3
   int64_t first_seed = 1;              // run i trains with first_seed + i
-  double timeout_seconds = 20000;      // of one run
+  double timeout_seconds = 20000;      // limit of one run
   std::vector<std::string> overrides;  // "path=value", for every pipeline
   std::vector<std::string> arguments;  // further options of `emblem train`
   std::string program;                 // the emblem program that trains
@@ -29,8 +42,8 @@ struct SuiteOptions {
 std::vector<std::string> find_configs(const std::string& path);
 
 // One process per run. OUT/logs has the output of runs, OUT/runs their results. A run that crashes
-// or times out is a failed run; the suite continues. An interruption (core/interrupt.h) throws
-// Error (kCancelled); called again with the same options, the suite continues after the last
+// or times out is a failed run; the suite continues. An interruption (core/system/interrupt.h)
+// throws Error (kCancelled); called again with the same options, the suite continues after the last
 // finished run. Throws when OUT holds a finished suite, or an unfinished one with other options.
 // `announce` is called with a line before each run and for each run that was finished earlier.
 std::vector<ConfigOutcome> run_suite(const SuiteOptions& options,

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/file.h"
-#include "core/process.h"
-#include "core/subprocess.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "core/files/file.h"
+#include "core/system/process.h"
+#include "core/system/subprocess.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {

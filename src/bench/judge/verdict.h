@@ -40,7 +40,7 @@ struct ConfigOutcome {
   std::vector<SuiteRun> runs;
   std::vector<MetricOutcome> metrics;
   Verdict verdict = Verdict::kNoBaseline;
-  std::string reason;  // of kUnreliable and kSkipped
+  std::string reason;  // reason for kUnreliable and kSkipped
 
   int64_t failures() const;
 };

@@ -2,8 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "bench/judge/junit.h"
-#include "bench/judge/suite_text.h"
+#include "bench/judge/suite.h"
 
 namespace emblem {
 namespace {

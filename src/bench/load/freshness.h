@@ -14,14 +14,14 @@ struct FreshnessOptions {
   std::string brokers;                     // empty: brokers in this process
   std::string topic = "emblem-freshness";  // does not exist yet, or is empty and has one partition
   int64_t probes = 200;                    // events whose way is followed
-  int in_flight = 4;                       // of them at a time
+  int in_flight = 4;                       // probes in flight at a time
   double events_per_second = 2000;         // that are trained on meanwhile
-  double requests_per_second = 100;        // of 64 rows, to the server meanwhile
+  double requests_per_second = 100;        // rate of requests of 64 rows to the server meanwhile
   int64_t batch_size = 1024;
   int64_t max_wait_ms = 100;
   int64_t delta_steps = 1;
-  int threads = 1;              // of training
-  double timeout_seconds = 60;  // of a probe
+  int threads = 1;              // threads that train
+  double timeout_seconds = 60;  // limit of a probe
 };
 
 // Trains a small model on a first part of events, exports and serves it in this process, trains on

@@ -9,11 +9,11 @@
 #include <numeric>
 
 #include "bench/tables/bounded_power_law.h"
-#include "core/file.h"
-#include "core/half.h"
-#include "core/json_error.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/math/half.h"
+#include "core/math/random.h"
+#include "core/text/json_error.h"
+#include "core/text/text.h"
 
 namespace emblem {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <set>
 
-#include "bench/load/target_kinds.h"
+#include "bench/load/target.h"
 
 namespace emblem {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/random.h"
+#include "core/math/random.h"
 #include "emblem/error.h"
 
 namespace emblem {

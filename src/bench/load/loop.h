@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/result/latency_summary.h"
+#include "bench/result/sample_statistics.h"
 
 namespace emblem {
 
@@ -57,7 +57,7 @@ struct LoadShape {
 };
 
 struct LoadTally {
-  std::vector<LoadSample> samples;        // of successful requests
+  std::vector<LoadSample> samples;        // samples of successful requests
   std::map<std::string, int64_t> errors;  // by kind
 };
 

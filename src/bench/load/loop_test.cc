@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "bench/result/latency_summary.h"
+#include "bench/result/sample_statistics.h"
 
 namespace emblem {
 namespace {

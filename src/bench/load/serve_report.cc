@@ -4,8 +4,7 @@
 
 #include "bench/load/serve_bench.h"
 #include "bench/result/result_table.h"
-#include "bench/result/text_table.h"
-#include "core/text.h"
+#include "core/text/text.h"
 
 namespace emblem {
 namespace {

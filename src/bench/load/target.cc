@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "bench/load/target_kinds.h"
-
 namespace emblem {
 
 ServerCounts operator-(const ServerCounts& after, const ServerCounts& before) {

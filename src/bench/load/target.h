@@ -97,4 +97,14 @@ struct LoadTargetOptions {
 
 std::unique_ptr<LoadTarget> open_target(const LoadTargetOptions& options);
 
+struct HostAndPort {
+  std::string host, port;
+};
+
+// "host:port", "[::1]:8000", "host", with or without "http://". Throws for anything else.
+HostAndPort parse_url(const std::string& url, const std::string& usual_port);
+
+std::unique_ptr<LoadTarget> open_http_target(const LoadTargetOptions& options);
+std::unique_ptr<LoadTarget> open_grpc_target(const LoadTargetOptions& options);
+
 }  // namespace emblem

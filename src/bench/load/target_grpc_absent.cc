@@ -1,5 +1,5 @@
-// For builds without gRPC's client library.
-#include "bench/load/target_kinds.h"
+// What builds without gRPC's client library have instead.
+#include "bench/load/target.h"
 #include "emblem/error.h"
 
 namespace emblem {

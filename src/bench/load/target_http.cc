@@ -1,24 +1,17 @@
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
-#include <limits>
 #include <nlohmann/json.hpp>
 
-#include "bench/load/target_kinds.h"
+#include "bench/load/target.h"
+#include "core/system/tcp_connect.h"
+#include "ps/remote/http_exchange.h"
 
 namespace emblem {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
 using Json = nlohmann::json;
-using tcp = asio::ip::tcp;
 
-struct Access {
+constexpr size_t kMostAnswer = size_t{4} << 30;  // bytes
+
+struct HttpAccess {
   HostAndPort at;
   std::string token;
   std::chrono::nanoseconds timeout{0};
@@ -39,7 +32,7 @@ std::string percent_encoded(const std::string& text) {
 }
 
 // A complete HTTP request. `json_bytes` 0: the body is only JSON.
-std::string request_text(const Access& access, const char* method, const std::string& path,
+std::string request_text(const HttpAccess& access, const char* method, const std::string& path,
                          const std::string& body, size_t json_bytes) {
   std::string text = cat(method, " ", path, " HTTP/1.1\r\nHost: ", access.at.host, ":",
                          access.at.port, "\r\nContent-Length: ", body.size(), "\r\n");
@@ -52,73 +45,56 @@ std::string request_text(const Access& access, const char* method, const std::st
   return text + "\r\n" + body;
 }
 
-// A keep-alive connection. Uses asynchronous calls to support timeouts.
+using RequestText = std::shared_ptr<const std::string>;
+
+// A keep-alive connection.
 class HttpClient {
  public:
-  explicit HttpClient(Access access) : access_(std::move(access)) {}
+  explicit HttpClient(HttpAccess access) : access_(std::move(access)) {}
 
   // Returns the kind of error, or nullopt; then response() is valid.
-  std::optional<std::string> exchange(const std::string& request) {
+  std::optional<std::string> exchange(const RequestText& request) {
     // The server may have closed an idle connection: retry once.
-    const bool is_fresh = !stream_;
+    const bool is_fresh = !connection_.is_open();
     std::optional<std::string> problem = try_exchange(request);
-    if (problem && !is_fresh && *problem == "connection closed") problem = try_exchange(request);
+    if (problem && !is_fresh && *problem == kClosed) problem = try_exchange(request);
     return problem;
   }
-  const http::response<http::string_body>& response() const { return parser_->get(); }
+  const HttpExchange& response() const { return *exchange_; }
   const std::string& problem_text() const { return problem_text_; }
 
  private:
-  std::optional<std::string> try_exchange(const std::string& request) {
-    beast::error_code error;
-    if (!stream_ && !connect(error)) return fail(error, "no connection");
-    stream_->expires_after(access_.timeout);
-    parser_.emplace();
-    parser_->body_limit(std::numeric_limits<uint64_t>::max());
-    asio::async_write(*stream_, asio::buffer(request), [&](beast::error_code failed, size_t) {
-      error = failed;
-      if (failed) return;
-      http::async_read(*stream_, buffer_, *parser_,
-                       [&](beast::error_code read_failed, size_t) { error = read_failed; });
-    });
-    run();
-    if (error == beast::error::timeout) return fail(error, "timeout");
-    if (error) return fail(error, "connection closed");
-    if (!parser_->get().keep_alive()) stream_.reset();
+  static constexpr const char* kClosed = "connection closed";
+
+  std::optional<std::string> try_exchange(const RequestText& request) {
+    if (!connection_.is_open() && !connect()) return "no connection";
+    exchange_.emplace(std::move(connection_), request, kMostAnswer);
+    HttpExchange* const only[] = {&*exchange_};
+    run_exchanges(only, std::chrono::steady_clock::now() + access_.timeout);
+    if (!exchange_->has_answer()) {
+      problem_text_ = exchange_->problem();
+      return exchange_->has_timed_out() ? "timeout" : kClosed;
+    }
+    connection_ = exchange_->take_connection();
     return std::nullopt;
   }
 
-  bool connect(beast::error_code& error) {
-    tcp::resolver resolver(context_);
-    const auto found = resolver.resolve(access_.at.host, access_.at.port, error);
-    if (error) return false;
-    stream_.emplace(context_);
-    buffer_.clear();
-    stream_->expires_after(access_.timeout);
-    stream_->async_connect(found,
-                           [&](beast::error_code failed, const tcp::endpoint&) { error = failed; });
-    run();
-    if (error) return false;
-    stream_->socket().set_option(tcp::no_delay(true), error);
-    return !error;
+  bool connect() {
+    try {
+      const Deadline deadline = std::chrono::steady_clock::now() + access_.timeout;
+      connection_ = {connect_to(access_.at.host, std::stoi(access_.at.port), resolver_, deadline),
+                     nullptr, access_.at.host};
+      return true;
+    } catch (const Error& error) {
+      problem_text_ = error.what();
+      return false;
+    }
   }
 
-  void run() {
-    context_.restart();
-    context_.run();
-  }
-
-  std::string fail(const beast::error_code& error, const char* kind) {
-    problem_text_ = error.message();
-    stream_.reset();
-    return kind;
-  }
-
-  const Access access_;
-  asio::io_context context_{1};
-  std::optional<beast::tcp_stream> stream_;
-  beast::flat_buffer buffer_;
-  std::optional<http::response_parser<http::string_body>> parser_;
+  const HttpAccess access_;
+  HostResolver resolver_;
+  ServerConnection connection_;
+  std::optional<HttpExchange> exchange_;
   std::string problem_text_;
 };
 
@@ -130,8 +106,8 @@ Json part_json(const RegionPart& part) {
           {"shared_memory_byte_size", part.bytes}};
 }
 
-std::string infer_text(const Access& access, const std::string& path, const LoadRequest& request,
-                       const std::vector<LoadOutput>& outputs) {
+std::string infer_text(const HttpAccess& access, const std::string& path,
+                       const LoadRequest& request, const std::vector<LoadOutput>& outputs) {
   Json json = {{"inputs", Json::array()}};
   std::string binary;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
@@ -154,7 +130,7 @@ std::string infer_text(const Access& access, const std::string& path, const Load
 
 class HttpConnection final : public LoadConnection {
  public:
-  HttpConnection(const Access& access, std::vector<std::string> requests)
+  HttpConnection(const HttpAccess& access, std::vector<RequestText> requests)
       : client_(access), requests_(std::move(requests)) {}
 
   std::optional<std::string> send(size_t request) override {
@@ -162,24 +138,22 @@ class HttpConnection final : public LoadConnection {
       failure_ = client_.problem_text();
       return problem;
     }
-    const unsigned status = client_.response().result_int();
+    const int status = client_.response().status();
     if (status == 200) return std::nullopt;
     failure_ = client_.response().body();
     return cat("HTTP ", status);
   }
 
   LoadAnswer answer() const override {
-    const auto& response = client_.response();
-    const std::string& body = response.body();
-    const auto header = response.find("Inference-Header-Content-Length");
+    const std::string_view body = client_.response().body();
+    const std::string header(client_.response().header("Inference-Header-Content-Length"));
     const size_t json_bytes =
-        header == response.end() ? body.size()
-                                 : std::strtoull(std::string(header->value()).c_str(), nullptr, 10);
+        header.empty() ? body.size() : std::strtoull(header.c_str(), nullptr, 10);
     EMBLEM_REQUIRE(json_bytes <= body.size(), "the answer says that its JSON has ", json_bytes,
                    " of ", body.size(), " bytes");
     try {
       return parse(Json::parse(body.begin(), body.begin() + static_cast<ptrdiff_t>(json_bytes)),
-                   std::string_view(body).substr(json_bytes));
+                   body.substr(json_bytes));
     } catch (const Json::exception& error) {
       throw Error(ErrorCode::kInvalidArgument,
                   cat("the JSON of the answer is invalid: ", error.what()));
@@ -216,7 +190,7 @@ class HttpConnection final : public LoadConnection {
   }
 
   HttpClient client_;
-  const std::vector<std::string> requests_;
+  const std::vector<RequestText> requests_;
   std::string failure_;
 };
 
@@ -271,8 +245,8 @@ class HttpTarget final : public LoadTarget {
   ModelMetadata metadata() override { return parsed(metadata_from, call("GET", path_, "")); }
 
   std::optional<ServerCounts> statistics() override {
-    const auto& response = exchange("GET", path_ + "/stats", "");
-    if (response.result_int() == 404 || response.result_int() == 501) return std::nullopt;
+    const HttpExchange& response = exchange("GET", path_ + "/stats", "");
+    if (response.status() == 404 || response.status() == 501) return std::nullopt;
     require_ok(response, path_ + "/stats");
     return parsed(counts_from, response.body());
   }
@@ -289,37 +263,38 @@ class HttpTarget final : public LoadTarget {
 
   std::unique_ptr<LoadConnection> connect(const std::vector<LoadRequest>& requests,
                                           const std::vector<LoadOutput>& outputs) override {
-    std::vector<std::string> texts;
+    std::vector<RequestText> texts;
     for (const LoadRequest& request : requests)
-      texts.push_back(infer_text(access_, path_, request, outputs));
+      texts.push_back(
+          std::make_shared<const std::string>(infer_text(access_, path_, request, outputs)));
     return std::make_unique<HttpConnection>(access_, std::move(texts));
   }
 
  private:
-  using Response = http::response<http::string_body>;
-
-  const Response& exchange(const char* method, const std::string& path, const std::string& body) {
-    if (const auto problem = client_.exchange(request_text(access_, method, path, body, 0)))
+  const HttpExchange& exchange(const char* method, const std::string& path,
+                               const std::string& body) {
+    if (const auto problem = client_.exchange(
+            std::make_shared<const std::string>(request_text(access_, method, path, body, 0))))
       throw Error(ErrorCode::kUnavailable,
                   cat("the HTTP server at ", access_.at.host, ":", access_.at.port, ": ", *problem,
                       " (", client_.problem_text(), ")"));
     return client_.response();
   }
 
-  void require_ok(const Response& response, const std::string& path) const {
-    EMBLEM_REQUIRE(response.result_int() == 200, "the HTTP server at ", access_.at.host, ":",
-                   access_.at.port, " answered ", path, " with status ", response.result_int(),
-                   ": ", response.body());
+  void require_ok(const HttpExchange& response, const std::string& path) const {
+    EMBLEM_REQUIRE(response.status() == 200, "the HTTP server at ", access_.at.host, ":",
+                   access_.at.port, " answered ", path, " with status ", response.status(), ": ",
+                   response.body());
   }
 
   std::string call(const char* method, const std::string& path, const std::string& body) {
-    const Response& response = exchange(method, path, body);
+    const HttpExchange& response = exchange(method, path, body);
     require_ok(response, path);
-    return response.body();
+    return std::string(response.body());
   }
 
   template <class T>
-  T parsed(T (*read)(const Json&), const std::string& text) const {
+  T parsed(T (*read)(const Json&), std::string_view text) const {
     try {
       return read(Json::parse(text));
     } catch (const Json::exception& error) {
@@ -329,7 +304,7 @@ class HttpTarget final : public LoadTarget {
     }
   }
 
-  const Access access_;
+  const HttpAccess access_;
   const std::string path_;
   HttpClient client_;
 };

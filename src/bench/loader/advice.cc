@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "config/print.h"
+#include "config/load/load.h"
 #include "emblem/error.h"
 
 namespace emblem {

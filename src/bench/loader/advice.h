@@ -9,7 +9,7 @@
 
 namespace emblem {
 
-inline constexpr double kGoodEnough = 0.97;  // of the best rate
+inline constexpr double kGoodEnough = 0.97;  // share of the best rate
 
 struct LoaderAdvice {
   size_t best = 0, recommended = 0;  // indices into the list of settings

@@ -9,10 +9,27 @@
 #include "bench/loader/run.h"
 #include "bench/loader/setting.h"
 #include "bench/result/result.h"
-#include "config/pipeline.pb.h"
-#include "core/context.h"
+#include "config/feature/features.h"
+#include "config/proto/pipeline.pb.h"
+#include "core/device/context.h"
 
 namespace emblem {
+
+// The cost of loading for training: the same steps with batches from the loader and with batches in
+// memory.
+struct LoadedTraining {
+  double loaded_rate = 0;            // samples/s, batches from the loader
+  double resident_rate = 0;          // samples/s, batches in memory
+  double copy_bytes_per_second = 0;  // rate of copies of batches to the device; 0 on a CPU
+
+  // The share of training time in which the device waited for the loader.
+  double idle_share() const;
+};
+
+// Trains for about `seconds` in total, alternating with and without the loader.
+LoadedTraining train_with_loader(const Context& context, const config::PipelineConfig& config,
+                                 const FeatureLayout& layout, const LoaderSetting& setting,
+                                 double seconds);
 
 struct LoaderBenchOptions {
   LoaderAxes axes;
@@ -28,7 +45,7 @@ struct LoaderBench {
   std::vector<BenchResult>
       results;  // one per setting; the recommended one has the setting "advice"
   LoaderAdvice advice;
-  std::string reason;    // of the advice, as text
+  std::string reason;    // reason for the advice, as text
   std::string fragment;  // config_fragment of the recommended setting
 };
 

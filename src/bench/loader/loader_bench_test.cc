@@ -5,10 +5,9 @@
 
 #include <set>
 
-#include "bench/loader/training.h"
-#include "config/load.h"
-#include "core/temp_folder_test.h"
-#include "core/thread_pool.h"
+#include "config/load/load.h"
+#include "core/files/temp_folder_test.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -7,10 +7,10 @@
 #include <numeric>
 #include <thread>
 
-#include "core/page_cache.h"
-#include "core/process.h"
-#include "core/start_threads.h"
-#include "core/text.h"
+#include "core/files/page_cache.h"
+#include "core/system/process.h"
+#include "core/text/text.h"
+#include "core/threads/start_threads.h"
 #include "data/format/input_file.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
@@ -26,8 +26,8 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
 
 constexpr int kMostConnections = 64;
 
-// With the settings of a remote input, and a cache folder of its own that may be emptied. Null for
-// other inputs.
+// A storage with the settings of a remote input, and a cache folder of its own that may be
+// emptied. Null for other inputs.
 Storage storage_of(const LoaderSetting& setting) {
   if (!setting.is_remote()) return nullptr;
   RemoteOptions options = remote_options(setting.data);

@@ -5,23 +5,23 @@
 #include <vector>
 
 #include "bench/loader/setting.h"
-#include "config/features.h"
+#include "config/feature/features.h"
 
 namespace emblem {
 
 struct LoaderRun {
   int64_t rows = 0;
-  int64_t bytes = 0;   // of input
+  int64_t bytes = 0;   // bytes of input
   double seconds = 0;  // from the first batch to the last; for cold files, from opening them
   double first_batch_seconds = 0;     // opening the files and parsing the first batch
   std::vector<double> batch_seconds;  // between consecutive batches
   double parse_seconds = 0;           // summed over workers
   double producer_wait_seconds = 0;   // summed over workers
   double consumer_wait_seconds = 0;
-  double cpu_seconds = 0;         // of the whole process
-  int64_t peak_memory_bytes = 0;  // of the whole process
-  double cached_share = 0;        // of the files, before the run
-  RemoteStatistics remote;        // of remote inputs
+  double cpu_seconds = 0;         // CPU time of the whole process
+  int64_t peak_memory_bytes = 0;  // peak of the whole process
+  double cached_share = 0;        // share of the files that was cached before the run
+  RemoteStatistics remote;        // statistics of remote inputs
 
   double rate() const { return static_cast<double>(rows) / seconds; }
 };
@@ -49,8 +49,8 @@ std::vector<std::string> files_of(const LoaderSetting& setting);
 // The bytes of all of them.
 int64_t bytes_of_files(const LoaderSetting& setting);
 
-// Of a remote input: the rate at which its objects arrive by parallel ranges and are thrown away,
-// by 64 connections for up to `seconds`. In bytes per second.
+// The rate, in bytes per second, at which objects of a remote input arrive by parallel ranges
+// and are thrown away, by 64 connections for up to `seconds`.
 double measure_plain_download(const LoaderSetting& setting, double seconds);
 
 }  // namespace emblem

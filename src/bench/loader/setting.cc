@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "data/format/reader.h"
 #include "emblem/error.h"
 

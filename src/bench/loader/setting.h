@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/pipeline.pb.h"
+#include "config/proto/pipeline.pb.h"
 #include "data/loader/loader.h"
 #include "data/loader/read_ahead.h"
 
@@ -27,15 +27,15 @@ struct LoaderAxes {
   std::vector<bool> shuffle;
   std::vector<double> sample_ratios;
   std::vector<CacheState> caches = {CacheState::kWarm};
-  // Of remote inputs:
+  // For remote inputs:
   std::vector<int> connections;     // data_config.download_threads
   std::vector<int64_t> part_bytes;  // data_config.part_bytes
 };
 
 struct LoaderSetting {
-  std::string label;        // of the input
+  std::string label;        // name of the input
   std::string format;       // "tsv", "csv", "raw", "split", "libfm"
-  config::DataConfig data;  // of the input
+  config::DataConfig data;  // configuration of the input
   LoaderOptions loading;
   CacheState cache = CacheState::kWarm;
 
@@ -45,8 +45,8 @@ struct LoaderSetting {
   std::string name() const;
 };
 
-// In the order of the axes, the last varying fastest. Throws Error for an input whose format cannot
-// be detected, and for invalid values.
+// Settings in the order of the axes, the last varying fastest. Throws Error for an input whose
+// format cannot be detected, and for invalid values.
 std::vector<LoaderSetting> loader_settings(const config::PipelineConfig& config,
                                            const LoaderAxes& axes);
 

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <vector>
 
-#include "core/buffer.h"
-#include "core/prefetch.h"
-#include "core/process.h"
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/memory/buffer.h"
+#include "core/memory/prefetch.h"
+#include "core/system/process.h"
+#include "core/threads/thread_pool.h"
 #include "kernels/cpu/tile_kernel.h"
 #include "kernels/gemm.h"
 
@@ -22,7 +22,7 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kGrainBytes = kMiB;  // of work for one thread at a time
+constexpr int64_t kGrainBytes = kMiB;  // bytes that one thread works on at a time
 constexpr int64_t kRowsCopiedAtOnce = 2048;
 constexpr int64_t kPrefetchRows = 16;  // enough requests in flight to hide the latency of a miss
 

@@ -5,14 +5,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/context.h"
-#include "core/half.h"
+#include "core/device/context.h"
+#include "core/math/half.h"
 
 namespace emblem {
 
 // Size of a measurement. The defaults take less than a second; tests use smaller ones.
 struct CeilingEffort {
-  int64_t memory_bytes = 0;  // of each buffer; 0: four times the last-level cache, at least 128 MiB
+  // Size of each buffer; 0: four times the last-level cache, at least 128 MiB.
+  int64_t memory_bytes = 0;
   int64_t gemm_size = 1024;  // rows, columns and depth of the product
   double seconds = 0.4;      // time for repetitions; the first two always run
 };
@@ -35,7 +36,7 @@ struct RowCopies {
   int64_t rows = 0;
   int64_t row_floats = 0;                     // from row to row
   int64_t copied_floats = 0;                  // the first of a row
-  int64_t copies = 1;                         // of each
+  int64_t copies = 1;                         // buffers of each kind
   int64_t outputs = 1;                        // where batches are copied to in turn
   std::vector<std::vector<int64_t>> batches;  // row numbers
 };

@@ -4,20 +4,20 @@
 
 #include <chrono>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-constexpr CeilingEffort kSmall = {.memory_bytes = 3 << 20, .gemm_size = 96, .seconds = 0};
+constexpr CeilingEffort kCeilingsSmall = {.memory_bytes = 3 << 20, .gemm_size = 96, .seconds = 0};
 
 class CeilingsOnThreads : public testing::TestWithParam<int> {};
 
 TEST_P(CeilingsOnThreads, ArePlausibleRates) {
   ThreadPool threads(GetParam());
   const Context context{.threads = &threads};
-  const Ceilings ceilings = measure_ceilings(context, 16, DType::kF32, kSmall);
+  const Ceilings ceilings = measure_ceilings(context, 16, DType::kF32, kCeilingsSmall);
   for (const double rate : {ceilings.copy_bytes_per_second, ceilings.gather_bytes_per_second,
                             ceilings.gemm_flops_per_second, ceilings.arithmetic_flops_per_second}) {
     EXPECT_GT(rate, 0);
@@ -31,13 +31,13 @@ TEST(Ceilings, RowsAreCopiedInBatchesOfAnySize) {
   const Context context;
   for (const int64_t copies : {1, 2}) {
     const RowCopies of{9, 3, 2, copies, copies, {{1, 8, 0}, std::vector<int64_t>(5000, 4), {}}};
-    EXPECT_GT(measure_row_copies(context, of, kSmall), 0);
+    EXPECT_GT(measure_row_copies(context, of, kCeilingsSmall), 0);
   }
 }
 
 TEST(Ceilings, OddSizesAndTheCallingThreadAloneWork) {
   const Context context;
-  CeilingEffort odd = kSmall;
+  CeilingEffort odd = kCeilingsSmall;
   odd.memory_bytes = 1000003;
   for (const int64_t dim : {1, 3, 17, 128, 1000})
     EXPECT_GT(measure_gather(context, dim, odd), 0) << dim;
@@ -50,13 +50,13 @@ TEST(Ceilings, OddSizesAndTheCallingThreadAloneWork) {
 
 TEST(Ceilings, RefuseInvalidSizes) {
   const Context context;
-  EXPECT_THROW(measure_gather(context, 0, kSmall), Error);
+  EXPECT_THROW(measure_gather(context, 0, kCeilingsSmall), Error);
   EXPECT_THROW(measure_gemm(context, DType::kF32, {.gemm_size = 0}), Error);
 }
 
 TEST(Ceilings, AreMeasuredForTheGivenTime) {
   const Context context;
-  CeilingEffort effort = kSmall;
+  CeilingEffort effort = kCeilingsSmall;
   effort.seconds = 0.05;
   const auto start = std::chrono::steady_clock::now();
   measure_copy(context, effort);

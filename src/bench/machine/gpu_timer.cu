@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/buffer.h"
-#include "core/cuda_check.h"
-#include "core/cuda_graph.h"
-#include "core/random.h"
+#include "core/device/cuda_check.h"
+#include "core/device/cuda_graph.h"
+#include "core/math/random.h"
+#include "core/memory/buffer.h"
 #include "kernels/matmul_cuda.h"
 
 namespace emblem::cuda {

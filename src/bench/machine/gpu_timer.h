@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "core/context.h"
-#include "core/half.h"
+#include "core/device/context.h"
+#include "core/math/half.h"
 
 namespace emblem::cuda {
 

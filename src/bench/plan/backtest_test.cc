@@ -1,4 +1,4 @@
-#include "bench/plan/backtest.h"
+#include "bench/plan/plan_bench.h"
 
 #include <gtest/gtest.h>
 

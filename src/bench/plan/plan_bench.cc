@@ -3,24 +3,84 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "bench/train/dlrm_workload.h"
 #include "comm/bytes.h"
-#include "config/load.h"
-#include "core/log.h"
-#include "core/random.h"
-#include "plan/probe.h"
-#include "plan/search.h"
-#include "plan/step_times.h"
-#include "train/rank_exchange.h"
+#include "config/load/load.h"
+#include "core/math/random.h"
+#include "core/system/log.h"
+#include "plan/cost/step_times.h"
+#include "plan/probe/links.h"
+#include "plan/probe/probe.h"
+#include "plan/search/search.h"
+#include "train/run/rank_exchange.h"
 
 namespace emblem {
 namespace {
 
+constexpr double kDenseBytes = 64e6;  // bytes of dense gradients
+constexpr double kKeyBytes = 4, kValueBytes = 2;
+
+struct System {
+  const char* name;
+  int hosts, devices;
+  int64_t batch;
+  double published_ms;
+};
+
+struct Links {
+  LinkClass inside, between;
+};
+
+// What HugeCTR sends: keys, bags that are pooled by the holders of rows, their gradients, and dense
+// gradients, which are added up inside a host first.
+double exchange_seconds(const System& system, const Links& links) {
+  const DlrmShape shape = mlperf_dcnv2();
+  const int ranks = system.hosts * system.devices;
+  const double rows = static_cast<double>(system.batch) / ranks;
+  const double keys =
+      static_cast<double>(std::accumulate(shape.hotness.begin(), shape.hotness.end(), int64_t{0}));
+  const double bag_bytes =
+      static_cast<double>(shape.table_rows.size()) * static_cast<double>(shape.dim) * kValueBytes;
+  const auto seconds = [](int hosts, int devices, const Links& over, double bytes) {
+    const int all = hosts * devices;
+    const HostGroups groups = even_hosts(hosts, devices);
+    Traffic traffic(groups);
+    traffic.add(Toward::kHolders, bytes, std::vector<double>(static_cast<size_t>(all), 1.0 / all));
+    return described_exchange(over.inside, over.between)(traffic);
+  };
+  const auto to_all = [&](double bytes) {
+    return seconds(system.hosts, system.devices, links, bytes);
+  };
+  const Links of_network{links.between, links.between};
+  double dense = 2 * seconds(1, system.devices, {links.inside, links.inside}, kDenseBytes);
+  if (system.hosts > 1)
+    dense += 2 * seconds(system.hosts, 1, of_network, kDenseBytes / system.devices);
+  return to_all(rows * keys * kKeyBytes) + 2 * to_all(rows * bag_bytes) + dense;
+}
+
+// The first system is fitted: what links do not explain is proportional to the rows of a device.
+void add_rows(const std::vector<System>& systems, const Links& links,
+              std::vector<BacktestRow>& rows) {
+  const auto rows_a_device = [](const System& system) {
+    return static_cast<double>(system.batch) / (system.hosts * system.devices);
+  };
+  const System& first = systems.front();
+  const double each = std::max(0.0, 1e-3 * first.published_ms - exchange_seconds(first, links)) /
+                      rows_a_device(first);
+  for (const System& system : systems) {
+    const double seconds = each * rows_a_device(system) + exchange_seconds(system, links);
+    rows.push_back({system.name, system.hosts * system.devices, system.batch, system.published_ms,
+                    1e3 * seconds, &system == &first});
+  }
+}
+
 constexpr double kAlpha = 1.05;
-constexpr int64_t kSampled = 32;                 // batches whose keys are counted
-constexpr double kOraclePlans = 2e4;             // of a search among all plans
-constexpr double kMostChange = 0.1;              // of steps since the probe, before it is repeated
+constexpr int64_t kSampled = 32;      // batches whose keys are counted
+constexpr double kOraclePlans = 2e4;  // plans that a search among all of them may try
+// Change of step times since the probe above which it is repeated.
+constexpr double kMostChange = 0.1;
 constexpr int64_t kLarge = 10'000, kTiny = 100;  // rows of tables in mixed plans
 
 // Small layers, so that tables matter; tables of about the same bytes for every dim.
@@ -157,7 +217,7 @@ class DimBench {
     return workload;
   }
 
-  // Of the largest batch.
+  // The workload of the largest batch.
   const Workload& largest_workload() const {
     const auto largest = std::max_element(options_.batches.begin(), options_.batches.end());
     return workloads_[static_cast<size_t>(largest - options_.batches.begin())];
@@ -235,6 +295,19 @@ class DimBench {
 };
 
 }  // namespace
+
+std::vector<BacktestRow> backtest_mlperf() {
+  std::vector<BacktestRow> rows;
+  add_rows({{"v4.0, 8 H100, 1 host", 1, 8, 55296, 4.02},
+            {"v4.0, 64 H100, 8 hosts", 8, 8, 135168, 2.82},
+            {"v4.0, 128 H100, 16 hosts", 16, 8, 135168, 2.05}},
+           {parse_link("nvlink4"), parse_link("ndr")}, rows);
+  const LinkClass nvlink5 = parse_link("nvlink5=740:31");
+  add_rows({{"v5.1, 8 GB200, one NVLink domain", 1, 8, 55296, 2.33},
+            {"v5.1, 64 GB200, one NVLink domain", 1, 64, 135168, 1.61}},
+           {nvlink5, nvlink5}, rows);
+  return rows;
+}
 
 const std::vector<std::string>& plan_kinds() {
   static const std::vector<std::string> kinds = {

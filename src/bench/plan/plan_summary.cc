@@ -5,7 +5,6 @@
 
 #include "bench/plan/plan_bench.h"
 #include "bench/result/result_table.h"
-#include "bench/result/text_table.h"
 
 namespace emblem {
 namespace {

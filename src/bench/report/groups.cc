@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "bench/result/result_table.h"
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

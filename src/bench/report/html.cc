@@ -11,7 +11,7 @@
 #include "bench/report/svg.h"
 #include "bench/report/sweeps.h"
 #include "bench/result/result_table.h"
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

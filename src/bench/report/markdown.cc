@@ -15,7 +15,7 @@ namespace emblem {
 namespace {
 
 // Escapes "|", which ends a cell, and "<", which begins HTML.
-std::string safe(std::string_view text) {
+std::string escape_markdown(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '|' || c == '<' || c == '`' || c == '*' || c == '\\') out += '\\';
@@ -26,7 +26,7 @@ std::string safe(std::string_view text) {
 
 std::string row(const std::vector<std::string>& cells) {
   std::string line = "|";
-  for (const std::string& cell : cells) line += cat(" ", safe(cell), " |");
+  for (const std::string& cell : cells) line += cat(" ", escape_markdown(cell), " |");
   return line + "\n";
 }
 
@@ -101,8 +101,8 @@ std::string shares_section(const std::vector<BenchResult>& results) {
 }
 
 std::string reference_section(const ReferenceTable& table) {
-  std::string text = cat("\n## ", safe(table.title), "\n\n");
-  if (!table.note.empty()) text += safe(table.note) + "\n\n";
+  std::string text = cat("\n## ", escape_markdown(table.title), "\n\n");
+  if (!table.note.empty()) text += escape_markdown(table.note) + "\n\n";
   std::vector<std::string> cells = {"system", "hardware", "workload", "settings", "source"};
   for (const auto& [name, unit] : table.metrics) cells.push_back(display_name(name));
   text += heading(cells, 5);
@@ -134,16 +134,18 @@ std::string machines_section(const std::vector<BenchResult>& results) {
 std::string advice_section(const std::vector<BenchResult>& results) {
   std::string text;
   for (const Advice& advice : advice_of(results))
-    text += cat("- ", safe(advice.of), ": ", safe(advice.text), "\n");
+    text += cat("- ", escape_markdown(advice.of), ": ", escape_markdown(advice.text), "\n");
   return text.empty() ? "" : "\n## Recommendations\n\n" + text;
 }
 
 std::string verdicts_section(const std::vector<BenchResult>& results) {
   std::string text;
   for (const VerdictBlock& block : verdict_blocks(results)) {
-    text += cat("\n### ", safe(block.name), ": ", safe(block.verdict), "\n\n", safe(block.runs),
-                block.reason.empty() ? "" : ": ", safe(block.reason), "\n");
-    for (const std::string& failure : block.failures) text += cat("- ", safe(failure), "\n");
+    text += cat("\n### ", escape_markdown(block.name), ": ", escape_markdown(block.verdict), "\n\n",
+                escape_markdown(block.runs), block.reason.empty() ? "" : ": ",
+                escape_markdown(block.reason), "\n");
+    for (const std::string& failure : block.failures)
+      text += cat("- ", escape_markdown(failure), "\n");
     if (block.rows.empty()) continue;
     text += cat("\n", heading({"metric", "measured", "baseline", "difference", "threshold"}, 1));
     for (const BaselineRow& line : block.rows)
@@ -178,7 +180,7 @@ std::string sweeps_section(const std::vector<BenchResult>& results) {
   for (const SweepMap& sweep : sweep_maps(results)) {
     std::vector<std::string> cells = {cat(sweep.map.y_label, " / ", sweep.map.x_label)};
     cells.insert(cells.end(), sweep.map.columns.begin(), sweep.map.columns.end());
-    text += cat("\n", safe(sweep.caption), "\n\n", heading(cells, 1));
+    text += cat("\n", escape_markdown(sweep.caption), "\n\n", heading(cells, 1));
     for (size_t r = 0; r < sweep.map.rows.size(); ++r) {
       cells = {sweep.map.rows[r]};
       for (const auto& value : sweep.map.values[r])
@@ -192,7 +194,7 @@ std::string sweeps_section(const std::vector<BenchResult>& results) {
 }  // namespace
 
 std::string report_markdown(const Report& report) {
-  std::string text = cat("# ", safe(report.title), "\n");
+  std::string text = cat("# ", escape_markdown(report.title), "\n");
   text += machines_section(report.results);
   text += advice_section(report.results);
   text += verdicts_section(report.results);

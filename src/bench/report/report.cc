@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "bench/report/history_charts.h"
-#include "core/file.h"
-#include "core/inner_path.h"
-#include "core/output_file.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/files/output_file.h"
 #include "emblem/error.h"
 
 namespace emblem {

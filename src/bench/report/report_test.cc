@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "bench/report/groups.h"
-#include "core/file.h"
-#include "core/temp_folder_test.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {

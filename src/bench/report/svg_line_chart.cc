@@ -7,7 +7,7 @@
 
 #include "bench/report/svg.h"
 #include "bench/result/result_table.h"
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -209,7 +209,8 @@ std::string draw_line(const ChartLine& line, const Plot& plot) {
 
 std::string draw_limit(const Plot& plot) {
   const double at = plot.y(*plot.chart.limit);
-  // On the left, where curves are far from the limit; below the line if that is near the top.
+  // The text is on the left, where curves are far from the limit; below the line if that is
+  // near the top.
   const double text_at = at < kTop + 20 ? at + 16 : at - 6;
   return fmt::format("<line class='limit' x1='{0}' x2='{1}' y1='{2:.1f}' y2='{2:.1f}'/>", kLeft,
                      kWidth - kRight, at) +

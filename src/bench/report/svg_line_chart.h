@@ -29,7 +29,7 @@ struct ChartAxis {
   std::string label;  // name of the quantity
   std::string unit;   // as in result_table.h; shown at the ticks
   AxisScale scale = AxisScale::kLinear;
-  std::vector<std::string> names;  // of positions 0, 1, 2, ... on a categorical axis
+  std::vector<std::string> names;  // names of positions 0, 1, 2, ... on a categorical axis
 };
 
 struct LineChart {

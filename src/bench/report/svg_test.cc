@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
-#include "bench/report/svg_heat_map.h"
 #include "bench/report/svg_line_chart.h"
-#include "core/random.h"
+#include "bench/report/sweeps.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {

@@ -1,14 +1,26 @@
 // bench/report/sweeps.h - charts of a benchmark over several settings.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/report/svg_heat_map.h"
 #include "bench/report/svg_line_chart.h"
 #include "bench/result/result.h"
 
 namespace emblem {
+
+// A heat map: a number over two settings. SVG as in bench/report/svg.h.
+struct HeatMap {
+  std::string title;  // read out by screen readers
+  std::string x_label, y_label, unit;
+  std::vector<std::string> columns, rows;
+  std::vector<std::vector<std::optional<double>>> values;  // [rows][columns]; nullopt: not measured
+  Better better = Better::kHigher;
+};
+
+// Better values are darker; the best cell has a frame. Empty if there are no values.
+std::string heat_map(const HeatMap& map);
 
 // Heat maps of the first metric over the two settings with the most values, for each program of a
 // benchmark; one map per combination of the other settings. Settings are those that the results

@@ -5,7 +5,7 @@
 
 #include "bench/report/history_charts.h"
 #include "bench/report/report.h"
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {

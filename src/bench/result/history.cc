@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/checksum.h"
-#include "core/file.h"
-#include "core/subprocess.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/math/checksum.h"
+#include "core/system/subprocess.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
@@ -42,9 +42,7 @@ void append_text(const std::string& path, const std::string& text) {
 
 std::string fingerprint(const Machine& machine) {
   const std::string text = machine_json(machine).dump();
-  Checksum checksum;
-  checksum.add(text.data(), text.size());
-  return fmt::format("{:016x}", checksum.value());
+  return fmt::format("{:016x}", checksum_of(text));
 }
 
 std::string source_revision(const std::string& program, const std::string& scratch_folder) {

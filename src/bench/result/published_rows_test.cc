@@ -1,4 +1,4 @@
-#include "bench/result/published_rows.h"
+#include "bench/result/result_files.h"
 
 #include <gmock/gmock.h>
 

@@ -8,11 +8,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "config/metrics.h"
-#include "core/file.h"
-#include "core/process.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "config/feature/metrics.h"
+#include "core/files/file.h"
+#include "core/system/process.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
@@ -75,13 +76,9 @@ void refuse_unknown(const Field& field, const std::vector<std::string>& known) {
   for (const auto& [key, value] : require_object(field).items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const auto near = nearest_name(key, known);
-    throw Error(ErrorCode::kInvalidArgument,
-                cat(field.where, " has an unknown field \"", key, "\"",
-                    near ? cat("; did you mean \"", *near, "\"?") : cat("; known fields: ", [&] {
-                      std::string all;
-                      for (const auto& name : known) all += (all.empty() ? "" : ", ") + name;
-                      return all;
-                    }())));
+    throw Error(ErrorCode::kInvalidArgument, cat(field.where, " has an unknown field \"", key, "\"",
+                                                 near ? cat("; did you mean \"", *near, "\"?")
+                                                      : cat("; known fields: ", joined(known))));
   }
 }
 

@@ -32,8 +32,8 @@ struct Machine {
   std::string gpu;           // empty: none
   std::string os;
   std::string compiler;
-  std::string driver;  // of the GPU; empty: none
-  std::string flags;   // of the compiler; empty: not known
+  std::string driver;  // version of the GPU's driver; empty: no GPU
+  std::string flags;   // flags of the compiler; empty: not known
 
   bool operator==(const Machine&) const = default;
 };
@@ -44,7 +44,7 @@ struct Measure {
   double value = 0;
   std::string unit;
   Better better = Better::kHigher;
-  double spread = 0;                 // of repetitions, in `unit`; 0: not measured
+  double spread = 0;                 // spread over repetitions, in `unit`; 0: not measured
   std::optional<Interval> interval;  // 95 % confidence interval of `value`
   std::vector<double> samples;       // `value` is their mean; empty: not kept
 
@@ -80,7 +80,7 @@ struct BenchResult {
   Named<Measure> metrics;
   Named<double> stages;    // seconds per step
   Named<double> ceilings;  // limits of the hardware, measured in the same run
-  Named<double> shares;    // of a ceiling that was reached, 0 to 1
+  Named<double> shares;    // shares of a ceiling that were reached, 0 to 1
   Named<Series> series;
 
   bool operator==(const BenchResult&) const = default;

@@ -12,7 +12,7 @@ namespace emblem {
 struct ReferenceFigure {
   std::string system, hardware, workload, settings;
   Named<double> values;  // by metric
-  std::string source;    // of the publication, e.g. a URL
+  std::string source;    // source of the publication, e.g. a URL
 };
 
 struct ReferenceTable {
@@ -40,5 +40,19 @@ std::vector<std::string> report_input_files(const std::string& path);
 // reach, by metric.
 Named<double> read_limits(const std::string& path);
 std::string limits_file(const std::string& path);  // that it reads
+
+// The distinct names of published tables (bench/reference) that the results refer to.
+std::vector<std::string> references_of(const std::vector<BenchResult>& results);
+
+// The published figures by workload: the first metric, the ratio of the best of `results` to it,
+// and the system and hardware it was measured on. Empty when no result has that metric.
+std::string published_rows(const std::vector<BenchResult>& results, const ReferenceTable& table);
+
+// For tables of latency by batch size, whose settings are "batch N": one line for each pair of a
+// result and a published figure of the same batch size, with the speedup. Results of streams (new
+// keys in every batch, "-stream") are skipped: the published ones repeat one batch. Empty when no
+// result has a latency.
+std::string published_latencies(const std::vector<BenchResult>& results,
+                                const ReferenceTable& table);
 
 }  // namespace emblem

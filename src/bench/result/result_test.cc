@@ -8,9 +8,8 @@
 #include <limits>
 
 #include "bench/result/result_table.h"
-#include "bench/result/text_table.h"
-#include "core/temp_folder_test.h"
-#include "core/text.h"
+#include "core/files/temp_folder_test.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -41,7 +40,7 @@ BenchResult sample() {
   return result;
 }
 
-std::string parse_error(const std::string& json) {
+std::string result_error(const std::string& json) {
   try {
     parse_bench_results(json, "r.json");
   } catch (const Error& error) {
@@ -100,31 +99,31 @@ TEST(BenchResult, ErrorsNameTheSourceTheFieldAndWhatWasExpected) {
   const auto object = [](const std::string& more) {
     return std::string("{") + kHead + "," + more + "}";
   };
-  EXPECT_THAT(parse_error("{not json"),
+  EXPECT_THAT(result_error("{not json"),
               AllOf(HasSubstr("r.json is not JSON"), HasSubstr("expected")));
-  EXPECT_THAT(parse_error("3"), HasSubstr("r.json is 3; expected an object"));
-  EXPECT_THAT(parse_error(R"({"schema":1,"benchmark":"b","name":"n"})"),
+  EXPECT_THAT(result_error("3"), HasSubstr("r.json is 3; expected an object"));
+  EXPECT_THAT(result_error(R"({"schema":1,"benchmark":"b","name":"n"})"),
               HasSubstr("has no \"program\""));
-  EXPECT_THAT(parse_error(R"({"schema":7,"benchmark":"b","name":"n","program":"p"})"),
+  EXPECT_THAT(result_error(R"({"schema":7,"benchmark":"b","name":"n","program":"p"})"),
               HasSubstr("schema 7, but this program reads 1"));
-  EXPECT_THAT(parse_error(object(R"("metric":{})")), HasSubstr("did you mean \"metrics\"?"));
-  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":0.8})")),
+  EXPECT_THAT(result_error(object(R"("metric":{})")), HasSubstr("did you mean \"metrics\"?"));
+  EXPECT_THAT(result_error(object(R"("metrics":{"auc":0.8})")),
               HasSubstr("r.json.metrics.auc is 0.8; expected an object"));
-  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"unit":"s"}})")),
+  EXPECT_THAT(result_error(object(R"("metrics":{"auc":{"unit":"s"}})")),
               HasSubstr("with a \"value\""));
-  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"value":"high"}})")),
+  EXPECT_THAT(result_error(object(R"("metrics":{"auc":{"value":"high"}})")),
               HasSubstr("r.json.metrics.auc.value is \"high\"; expected a number"));
-  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"value":1,"interval":[1]}})")),
+  EXPECT_THAT(result_error(object(R"("metrics":{"auc":{"value":1,"interval":[1]}})")),
               HasSubstr("expected [low, high]"));
-  EXPECT_THAT(parse_error(object(R"("stages":[1])")),
+  EXPECT_THAT(result_error(object(R"("stages":[1])")),
               HasSubstr("r.json.stages is [1]; expected an object"));
-  EXPECT_THAT(parse_error(object(R"("machine":{"cores":"two"})")),
+  EXPECT_THAT(result_error(object(R"("machine":{"cores":"two"})")),
               HasSubstr("expected a whole number"));
-  EXPECT_THAT(parse_error(object(R"("series":{"loss":[[1,0.5],[2]]})")),
+  EXPECT_THAT(result_error(object(R"("series":{"loss":[[1,0.5],[2]]})")),
               HasSubstr("r.json.series.loss[1] is [2]; expected [step, value]"));
-  EXPECT_THAT(parse_error(object(R"("series":{"loss":[[2,0.5],[1,0.4]]})")),
+  EXPECT_THAT(result_error(object(R"("series":{"loss":[[2,0.5],[1,0.4]]})")),
               HasSubstr("at least 2"));
-  EXPECT_THAT(parse_error(std::string("[{") + kHead + R"(},{"schema":1}])"),
+  EXPECT_THAT(result_error(std::string("[{") + kHead + R"(},{"schema":1}])"),
               HasSubstr("r.json[1] has no"));
 }
 

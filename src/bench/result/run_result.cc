@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/process.h"
+#include "core/system/process.h"
 
 namespace emblem {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "bench/result/result.h"
-#include "train/trainer.h"
+#include "train/run/train_options.h"
 
 namespace emblem {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "bench/tables/tables_bench.h"
-#include "core/process.h"
+#include "core/system/process.h"
 
 namespace emblem {
 namespace {

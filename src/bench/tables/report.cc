@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
 #include "bench/result/result_table.h"
-#include "bench/result/text_table.h"
 #include "bench/tables/tables_bench.h"
-#include "core/text.h"
+#include "core/text/text.h"
 
 namespace emblem {
 

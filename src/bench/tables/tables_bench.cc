@@ -10,10 +10,10 @@
 #include "bench/machine/gpu_timer.h"
 #include "bench/result/result_table.h"
 #include "bench/tables/bounded_power_law.h"
-#include "core/buffer.h"
-#include "core/process.h"
-#include "core/text.h"
-#include "core/thread_pool.h"
+#include "core/memory/buffer.h"
+#include "core/system/process.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/lookup.h"
 
 namespace emblem {
@@ -43,7 +43,7 @@ class Workload {
  public:
   Workload(const Context& context, const TablesCase& of, int64_t batches)
       : context_(context), of_(of), batches_(batches) {
-    // With a fresh stream, a table that can hold all rows would find all keys: use half the
+    // A table of a fresh stream that can hold all rows would find all keys: use half the
     // capacity.
     const bool halved = of.stream == KeyStream::kFresh && of.placement == Placement::kDevice &&
                         of.kind == TableKind::kDynamic;
@@ -369,7 +369,8 @@ Times time_replay(const Context& context, Workload& work, const TablesOptions& o
   return times;
 }
 
-// Until as many rows were inserted as the cache holds, so that its content comes from the stream.
+// Runs until as many rows were inserted as the cache holds, so that its content comes from the
+// stream.
 void warm_cache(Workload& work) {
   const int64_t enough = work.cache_use().missed + work.cached_rows();
   for (int64_t step = 0; step < kMostWarmUpSteps && work.cache_use().missed < enough; ++step)

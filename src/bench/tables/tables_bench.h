@@ -8,7 +8,7 @@
 
 #include "bench/result/result.h"
 #include "bench/result/result_files.h"
-#include "core/context.h"
+#include "core/device/context.h"
 #include "embedding/settings.h"
 
 namespace emblem {
@@ -18,10 +18,10 @@ namespace emblem {
 enum class KeyStream { kReplay, kFresh };
 
 struct TablesCase {
-  std::string name;  // of the published figures for the same workload, if any
+  std::string name;  // name of the published figures for the same workload, if any
   int64_t tables = 1;
   int64_t rows = 8388608;     // per table
-  int64_t original_rows = 0;  // of the published workload, if they do not fit
+  int64_t original_rows = 0;  // rows of the published workload, if they do not fit
   int64_t batch = 65536;      // lookups per table
   int64_t dim = 128;
   int64_t hotness = 1;  // keys per bag

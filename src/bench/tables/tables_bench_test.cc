@@ -5,7 +5,7 @@
 #include <set>
 
 #include "bench/tables/bounded_power_law.h"
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem {
 namespace {

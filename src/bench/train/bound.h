@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/device.h"
-#include "core/half.h"
+#include "core/device/device.h"
+#include "core/math/half.h"
 #include "model/model.h"
 
 namespace emblem {
@@ -22,7 +22,7 @@ const char* name_of(Bound bound);  // "data", "copy", ...
 struct StepTimes {
   double step = 0;
   StageSeconds stages;
-  StageSeconds fixed_share;       // of each stage, the share that does not depend on the batch
+  StageSeconds fixed_share;       // share of each stage that does not depend on the batch
   double load = 0, transfer = 0;  // waiting for the batch
   // On a GPU, loading and copying overlap with the step: a step whose batch is already in device
   // memory shows how much of them does not overlap. 0 (CPU): nothing overlaps.

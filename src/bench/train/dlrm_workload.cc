@@ -4,8 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/text/joined.h"
+#include "core/threads/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -37,11 +38,8 @@ std::string sparse_features(const DlrmShape& shape, const DlrmTraining& training
                "\" embedding_dim: ", shape.dim, " ", table, " } }\n");
   };
   std::string text;
-  if (training.tables == BenchTables::kStatic) {
-    for (const int64_t rows : shape.table_rows)
-      text += (text.empty() ? "" : ", ") + std::to_string(rows);
-    return feature("C{1..26}", "num_buckets_each: [" + text + "]");
-  }
+  if (training.tables == BenchTables::kStatic)
+    return feature("C{1..26}", "num_buckets_each: [" + joined(shape.table_rows) + "]");
   for (size_t f = 0; f < shape.table_rows.size(); ++f) {
     const int64_t rows = shape.table_rows[f];
     text += feature(cat("C", f + 1), cat("dynamicemb { max_capacity: ", rows,

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "data/batch.h"
 
 namespace emblem {
@@ -25,15 +25,15 @@ struct DlrmShape {
 
   // Tables with 1 / divisor of the rows, but at least 4: for machines with less memory.
   DlrmShape scaled_down(int64_t divisor) const;
-  int64_t rows() const;  // of all tables
+  int64_t rows() const;  // rows of all tables
   int64_t table_bytes() const;
   int64_t hotness_of(size_t feature) const { return hotness.empty() ? 1 : hotness[feature]; }
 };
 
 // facebookresearch/dlrm's model for the Criteo Kaggle data, with embeddings of `dim` floats.
 DlrmShape kaggle_dlrm(int64_t dim);
-// Over the same tables: "dlrm-kaggle", or "deepfm-kaggle" or "dcnv2-kaggle" with three layers of
-// 1024.
+// Models over the same tables: "dlrm-kaggle", or "deepfm-kaggle" or "dcnv2-kaggle" with three
+// layers of 1024.
 DlrmShape kaggle_model(const std::string& name, int64_t dim);
 // The model of HPS's DLRM benchmark: Criteo 1TB, values that occur 15 times, 15.6 GiB of tables.
 DlrmShape hps_dlrm();
@@ -51,7 +51,7 @@ DlrmShape mlperf_dcnv2();
 // Tables and optimizers. Learning rates are small enough for random labels.
 struct DlrmTraining {
   BenchTables tables = BenchTables::kStatic;
-  std::string optimizer = "sgd";  // of embeddings: sgd, adagrad, rowwise_adagrad or adam
+  std::string optimizer = "sgd";  // optimizer of embeddings: sgd, adagrad, rowwise_adagrad or adam
   // Dynamic tables: reserve all rows at the start; limit the capacity, as cached tables require.
   bool reserved = false, bounded = false;
 };

@@ -1,10 +1,10 @@
-#include "bench/train/floor.h"
+#include "bench/train/measure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/features.h"
-#include "config/load.h"
+#include "config/feature/features.h"
+#include "config/load/load.h"
 
 namespace emblem {
 namespace {
@@ -13,7 +13,7 @@ using testing::Field;
 using testing::UnorderedElementsAre;
 
 // Features a and b share a table; a also has a wide table.
-constexpr char kPipeline[] = R"(
+constexpr char kFloorPipeline[] = R"(
 train_input_path: "unused"
 eval_input_path: "unused"
 model_dir: "unused"
@@ -30,7 +30,7 @@ model_config {
 
 TEST(TrainFloor, CountsEveryRowOfEveryTableOnce) {
   const Context context;
-  const config::PipelineConfig config = parse_pipeline(kPipeline, "test", {});
+  const config::PipelineConfig config = parse_pipeline(kFloorPipeline, "test", {});
   const FeatureLayout layout = layout_of(config);
   const Model model(context, config, layout, 2);
   const std::vector<int64_t> a = {7, 7}, b = {1, 2, 2, 7};

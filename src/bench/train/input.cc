@@ -4,9 +4,9 @@
 #include <chrono>
 #include <optional>
 
-#include "core/buffer.h"
+#include "core/memory/buffer.h"
 #include "data/feature/row_gather.h"
-#include "train/batch_stream.h"
+#include "train/run/batch_stream.h"
 
 namespace emblem {
 namespace {
@@ -118,7 +118,7 @@ class StreamInput final : public TrainInput {
     return batch;
   }
 
-  std::shared_ptr<std::pmr::memory_resource> memory_;  // of the batches
+  std::shared_ptr<std::pmr::memory_resource> memory_;  // memory of the batches
   std::vector<Batch> given_;                           // used round-robin, or
   size_t next_ = 0;
   std::unique_ptr<Loader> loader_;  // the source of batches

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "config/features.h"
-#include "config/pipeline.pb.h"
+#include "config/feature/features.h"
+#include "config/proto/pipeline.pb.h"
 #include "data/batch.h"
 #include "data/loader/loader.h"
 #include "model/model.h"
@@ -23,7 +23,7 @@ class TrainInput {
   double waited_seconds() const { return waited_seconds_; }  // for batches, in total
   double loaded_seconds() const {
     return loaded_seconds_;
-  }  // of these: until batches were in host memory
+  }  // part of waited_seconds(): until batches were in host memory
 
  protected:
   double waited_seconds_ = 0, loaded_seconds_ = 0;

@@ -1,4 +1,4 @@
-#include "bench/train/largest_batch.h"
+#include "bench/train/sweep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

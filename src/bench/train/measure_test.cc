@@ -7,7 +7,7 @@
 namespace emblem {
 namespace {
 
-constexpr const char* kPipeline = R"(
+constexpr const char* kMeasurePipeline = R"(
     train_config { num_steps: 1 sparse_optimizer { sgd_optimizer { lr: 0.1 } constant_learning_rate {} }
                    dense_optimizer { sgd_optimizer { lr: 0.1 } constant_learning_rate {} } }
     data_config { dataset_type: CsvDataset fg_mode: FG_NONE label_fields: "clk" }
@@ -27,7 +27,7 @@ double value_of(const Named<double>& values, const std::string& name) {
 
 // Measuring ends with steps of single rows, whose sequences may have any length.
 TEST(TrainingResult, CountsTheOperationsOfAllElementsOfTheTimedSteps) {
-  const config::PipelineConfig config = parse_pipeline(kPipeline, "test.config");
+  const config::PipelineConfig config = parse_pipeline(kMeasurePipeline, "test.config");
   const FeatureLayout layout = layout_of(config);
   Batch batch = random_batch(layout, {.rows = 20, .most_elements = 6, .fewest_elements = 6}, 1);
   std::vector<int32_t> offsets(1, 0);

@@ -1,15 +1,15 @@
-#include "bench/train/room.h"
+#include "bench/train/train_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "bench/train/dlrm_workload.h"
-#include "config/features.h"
-#include "config/load.h"
-#include "core/process.h"
+#include "config/feature/features.h"
+#include "config/load/load.h"
+#include "core/system/process.h"
 #include "emblem/error.h"
-#include "model/memory_estimate.h"
-#include "train/learner.h"
+#include "model/lookup/memory_estimate.h"
+#include "train/run/learner.h"
 
 namespace emblem {
 namespace {

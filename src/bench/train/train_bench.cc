@@ -1,24 +1,119 @@
 #include "bench/train/train_bench.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
 
+#include "bench/train/input.h"
 #include "bench/train/measure.h"
-#include "bench/train/rank_bench.h"
-#include "bench/train/room.h"
 #include "bench/train/until.h"
-#include "config/features.h"
-#include "config/load.h"
-#include "core/gpu.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "comm/threads/threads.h"
+#include "config/feature/features.h"
+#include "config/load/load.h"
+#include "core/device/gpu.h"
+#include "core/device/stream.h"
+#include "core/system/interrupt.h"
+#include "core/system/log.h"
+#include "core/system/process.h"
+#include "core/system/seconds_since.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
+#include "core/threads/thread_pool.h"
 #include "data/loader/loader.h"
 #include "data/synth/synth.h"
-#include "model/builders.h"
+#include "emblem/error.h"
+#include "model/lookup/memory_estimate.h"
+#include "model/models.h"
+#include "train/run/learner.h"
 
 namespace emblem {
 namespace {
+
+constexpr double kMargin =
+    0.1;  // share of the available memory that is left to other processes and what is not counted
+
+// Training steps of several ranks, threads of this process that share its device.
+struct RankSteps {
+  std::vector<double> seconds;  // time of each step
+  double total_seconds = 0.0;
+  double first_loss = 0.0, last_loss = 0.0;
+};
+
+// `input` makes the batches of a rank, each of `rows` rows. Runs at least the steps and seconds of
+// the options. One rank runs the same code: its difference to a training without ranks is what
+// sharding costs.
+using MakeRankInput = std::function<std::unique_ptr<TrainInput>(const Context&, int rank)>;
+
+using Clock = std::chrono::steady_clock;
+
+// A share of the threads and, on a GPU, a stream.
+class RankContext {
+ public:
+  RankContext(const Context& all, int ranks)
+      : pool_(std::max(1, (all.threads != nullptr ? all.threads->threads() : 1) / ranks)),
+        stream_(dispatch(
+            all.device, [] { return std::shared_ptr<cuda::Stream>(); },
+            [] { return std::make_shared<cuda::Stream>(); })) {
+    context_ = {.device = all.device, .threads = &pool_};
+    dispatch(
+        all.device, [] {}, [&] { context_.stream = stream_->get(); });
+  }
+  const Context& get() const { return context_; }
+
+ private:
+  ThreadPool pool_;
+  std::shared_ptr<cuda::Stream> stream_;
+  Context context_;
+};
+
+RankSteps measure_ranks(const Context& context, const config::PipelineConfig& config,
+                        const FeatureLayout& layout, int ranks, int64_t rows,
+                        const TrainBenchOptions& options, const MakeRankInput& input) {
+  RankSteps found;
+  run_thread_ranks(ranks, [&](Communicator& own) {
+    const RankContext of_rank(context, ranks);
+    const World world{.ranks = &own, .shards = ranks};
+    Learner learner(of_rank.get(), config, layout, rows, world);
+    const auto batches = input(of_rank.get(), own.rank());
+    const std::vector<int64_t> rows_of_shards(static_cast<size_t>(ranks), rows);
+    const auto step = [&] {
+      const ModelBatch* batch = batches->next();
+      return learner
+          .step({&batch, 1}, rows_of_shards, 0, nullptr,
+                [&] { return std::vector{batches->look_ahead()}; })
+          .loss;
+    };
+    double loss = 0.0;
+    for (int64_t i = 0; i < options.warmup; ++i) {
+      loss = step();
+      if (i == 0 && own.rank() == 0) found.first_loss = loss;
+    }
+    of_rank.get().synchronize();
+    own.barrier();
+    const auto start = Clock::now();
+    for (bool more = true; more;) {
+      const auto begin = Clock::now();
+      loss = step();
+      if (own.rank() == 0) {  // which decides for all
+        found.seconds.push_back(seconds_since(begin));
+        more = !interrupted() && (static_cast<int64_t>(found.seconds.size()) < options.steps ||
+                                  seconds_since(start) < options.seconds);
+      }
+      own.broadcast(Context{}, {&more, sizeof(more)}, 0);
+    }
+    of_rank.get().synchronize();
+    own.barrier();
+    if (own.rank() != 0) return;
+    found.total_seconds = seconds_since(start);
+    found.last_loss = loss;
+    learner.model().check(of_rank.get());
+  });
+  return found;
+}
 
 struct Preset {
   DlrmShape shape;
@@ -46,10 +141,8 @@ const std::vector<Preset>& presets() {
 const Preset& find_preset(const std::string& name) {
   for (const Preset& preset : presets())
     if (name == preset.name()) return preset;
-  std::string known;
-  for (const Preset& preset : presets()) known += (known.empty() ? "" : ", ") + preset.name();
-  throw Error(ErrorCode::kInvalidArgument,
-              cat("preset \"", name, "\" is unknown; use one of ", known));
+  throw Error(ErrorCode::kInvalidArgument, cat("preset \"", name, "\" is unknown; use one of ",
+                                               joined(presets(), ", ", &Preset::name)));
 }
 
 // One combination of preset, batch and dim.
@@ -299,6 +392,21 @@ void one_step(const Context& context, const config::PipelineConfig& config,
 }
 
 }  // namespace
+
+void require_host_memory(const Context& context, const config::PipelineConfig& config,
+                         const FeatureLayout& layout, const TrainDemand& demand, int64_t limit) {
+  if (context.device != Device::kCpu) return;
+  const double room = limit > 0 ? static_cast<double>(limit)
+                                : (1 - kMargin) * static_cast<double>(available_memory_bytes());
+  const auto wanted =
+      static_cast<double>(estimate_training_bytes(config, layout, demand.keys_per_feature)
+                              .of(demand.rows, demand.batches));
+  if (wanted <= room) return;
+  throw Error(ErrorCode::kOutOfMemory,
+              cat("out of host memory: training with batches of ", demand.rows,
+                  " rows needs about ", format_bytes(wanted), ", but only ", format_bytes(room),
+                  " are available; lower the batch size, the sizes of tables or embedding_dim"));
+}
 
 const std::vector<int64_t>& preset_batches(const std::string& preset) {
   return find_preset(preset).batches;

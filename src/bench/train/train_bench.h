@@ -9,11 +9,26 @@
 
 #include "bench/result/result.h"
 #include "bench/train/dlrm_workload.h"
-#include "config/pipeline.pb.h"
-#include "core/context.h"
-#include "train/early_stopping.h"
+#include "config/feature/features.h"
+#include "config/proto/pipeline.pb.h"
+#include "core/device/context.h"
+#include "train/run/early_stopping.h"
 
 namespace emblem {
+
+// The size of a training run.
+struct TrainDemand {
+  int64_t rows = 0;             // rows of a batch
+  int64_t batches = 1;          // in memory at the same time
+  double keys_per_feature = 1;  // per row
+};
+
+// Throws Error (kOutOfMemory) if training on the CPU would need more than `limit` bytes, estimated
+// before anything is allocated, so that the machine does not swap and the process is not killed. A
+// limit of 0 is 90 % of the available memory. Does nothing on a GPU, where the allocator reports
+// it.
+void require_host_memory(const Context& context, const config::PipelineConfig& config,
+                         const FeatureLayout& layout, const TrainDemand& demand, int64_t limit);
 
 class Trace;
 
@@ -26,7 +41,7 @@ enum class BenchInput {
 struct TrainBenchOptions {
   std::string preset = "dlrm-kaggle";
   std::vector<int64_t> batches;           // empty: the preset's
-  std::vector<int64_t> dims = {16, 128};  // of dlrm-kaggle
+  std::vector<int64_t> dims = {16, 128};  // dimensions of dlrm-kaggle
   int64_t divide_tables = 1;              // tables with 1/N of the rows
   BenchTables tables = BenchTables::kStatic;
   std::string optimizer;  // empty: the preset's
@@ -34,7 +49,7 @@ struct TrainBenchOptions {
   std::string data;               // folder of the files, generated if it does not exist
   int64_t data_rows = 4'000'000;  // to generate
   int64_t device_bytes = 0;       // cache for rows; 0: all rows in device memory
-  int64_t host_bytes = 0;         // limit for training on the CPU; see bench/train/room.h
+  int64_t host_bytes = 0;         // limit for training on the CPU; see TrainDemand
   double seconds = 5.0;           // timed, at least, per combination
   int64_t steps = 30;             // timed, at least
   int ranks = 0;                  // threads of this process; 0: a training without ranks
@@ -43,7 +58,7 @@ struct TrainBenchOptions {
   double alpha = 1.05;
   uint64_t seed = 1;
   Trace* trace = nullptr;              // records the timed steps
-  std::vector<std::string> overrides;  // of the preset's configuration
+  std::vector<std::string> overrides;  // overrides of the preset's configuration
   std::optional<StopAt> until;         // instead, train from files until an evaluation reaches it
   int64_t eval_every = 0;              // steps; 0: 20 times per epoch, or as configured
 };

@@ -6,12 +6,13 @@
 #include <filesystem>
 
 #include "bench/result/result_table.h"
-#include "config/evaluation_input.h"
-#include "config/metrics.h"
-#include "core/gpu.h"
-#include "core/thread_pool.h"
+#include "config/feature/metrics.h"
+#include "config/load/evaluation_input.h"
+#include "core/device/gpu.h"
+#include "core/system/interrupt.h"
+#include "core/threads/thread_pool.h"
 #include "model/model.h"
-#include "train/trainer.h"
+#include "train/report/run_report.h"
 
 namespace emblem {
 namespace {
@@ -68,8 +69,11 @@ BenchResult bench_until(const Context& context, const std::string& name,
   config::TrainConfig& train_config = *config.mutable_train_config();
   train_config.set_save_checkpoints_steps(0);
   train_config.clear_save_checkpoints_epochs();
-  const TrainSummary run = train(
-      context, config, {.stop_at = goal, .trace = trace, .last_checkpoint = LastCheckpoint::kNone});
+  const TrainSummary run = train(context, config,
+                                 {.stop_at = goal,
+                                  .trace = trace,
+                                  .last_checkpoint = LastCheckpoint::kNone,
+                                  .cancel = CancelToken(interrupted)});
   const bool reached = run.evaluation && goal.reached(run.evaluation->at(goal.metric));
 
   BenchResult result = begin_result("train-until", name);

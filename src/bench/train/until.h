@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "bench/result/result.h"
-#include "config/pipeline.pb.h"
-#include "core/context.h"
-#include "train/early_stopping.h"
+#include "config/proto/pipeline.pb.h"
+#include "core/device/context.h"
+#include "train/run/early_stopping.h"
 
 namespace emblem {
 

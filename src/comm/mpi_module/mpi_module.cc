@@ -15,7 +15,7 @@ constexpr uint64_t kTags = 32768;  // MPI promises tags up to 32767
 MPI_Comm ranks = MPI_COMM_NULL;
 int own = 0, count = 0;
 std::vector<MPI_Request> requests;
-std::vector<int> expected_bytes;  // of each request; -1: it sends
+std::vector<int> expected_bytes;  // size of each request; -1: it sends
 char message[MPI_MAX_ERROR_STRING + 128];
 
 const char* error_text(int error) {

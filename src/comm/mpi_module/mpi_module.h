@@ -7,7 +7,7 @@
 
 extern "C" {
 
-inline constexpr int kMpiModuleVersion = 1;  // of this interface
+inline constexpr int kMpiModuleVersion = 1;  // version of this interface
 
 struct EmblemMpiPiece {
   void* data;

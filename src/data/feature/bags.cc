@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/format/trained_values.h"
+#include "data/format/rows/trained_values.h"
 
 namespace emblem {
 namespace {
@@ -45,21 +45,6 @@ void mark_missing_ids(Column& column) {
   column.missing.resize(column.ints.size(), 0);
   for (size_t i = 0; i < column.ints.size(); ++i)
     if (column.ints[i] == kMissingId) column.missing[i] = 1;
-}
-
-bool is_missing_at(const Column& column, size_t at) {
-  switch (column.type) {
-    case ColumnType::kInt64:
-      return !column.missing.empty() && column.missing[at] != 0;
-    case ColumnType::kText:
-      if (column.dictionary != nullptr)
-        return column.codes[at] < 0 ||
-               (*column.dictionary)[static_cast<size_t>(column.codes[at])].empty();
-      return text_at(column, at).empty();
-    case ColumnType::kFloat:
-      break;
-  }
-  return std::isnan(column.floats[at]);
 }
 
 bool any_missing(const Column& column) {

@@ -3,21 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "data/format/block.h"
 
 namespace emblem {
 
-// Value `at` of a kText column.
-inline std::string_view text_at(const Column& column, size_t at) {
-  const size_t begin = at == 0 ? 0 : column.text_ends[at - 1];
-  return std::string_view(column.text).substr(begin, column.text_ends[at] - begin);
-}
-
-// Whether value `at` is missing: NaN, an empty text, or marked so.
-bool is_missing_at(const Column& column, size_t at);
+// Whether a value may be missing.
 bool any_missing(const Column& column);
 
 // Marks ids that are kMissingId as missing.
@@ -26,7 +18,7 @@ void mark_missing_ids(Column& column);
 // A view of the bags of a column. Borrows what it is made from.
 class BagView {
  public:
-  // One bag a row.
+  // One bag per row.
   BagView(const Column& column, int64_t rows)
       : count_(rows),
         begins_(column.offsets.empty() ? nullptr : column.offsets.data()),

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/decimal_hash.h"
+#include "core/math/decimal_hash.h"
 #include "emblem/error.h"
 
 namespace emblem {

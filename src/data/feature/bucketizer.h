@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 
 namespace emblem {
 
@@ -16,7 +16,7 @@ namespace emblem {
 //
 //   hash_bucket_size     fg_hash(text) % size, numbers as decimal text
 //   num_buckets          the integer itself, in [0, num_buckets)
-//   vocab_list, _dict, _file   the word's row (config/feature_settings.h: vocabulary_of)
+//   vocab_list, _dict, _file   the word's row (config/feature/feature_settings.h: vocabulary_of)
 //   boundaries           the number of boundaries that are not above the number
 //   zch                  fg_hash(text) % (2^63 - 1)
 //   dynamicemb           the integer itself, or fg_hash(text) % (2^63 - 1)
@@ -48,7 +48,7 @@ class Bucketizer {
   // kBoundaries.
   int64_t bucket_of(float value) const;
 
-  // Of the first key of a bag that is outside of the table.
+  // The message about the first key of a bag that is outside of the table.
   std::string range_message(int64_t key) const;
 
   // Takes keys modulo the rows of a table that divide_tables has made smaller.
@@ -61,7 +61,7 @@ class Bucketizer {
   };
 
   int64_t key_of_other(int64_t value) const;
-  uint64_t modulus() const;  // of fg_hash
+  uint64_t modulus() const;  // modulus of fg_hash
 
   std::string name_;
   Way way_ = Way::kAny;

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "data/test_data.h"
 
 namespace emblem {

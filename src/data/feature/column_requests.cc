@@ -2,18 +2,23 @@
 
 #include <optional>
 
-#include "data/format/csv_types.h"
+#include "data/format/text/csv_types.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
 template <class Fields>
-std::optional<ColumnType> type_in(const Fields& fields, const std::string& column) {
-  for (const auto& field : fields) {
-    if (field.input_name() == column && field.has_input_type()) return type_of(field.input_type());
-  }
+std::optional<config::FieldType> field_type_in(const Fields& fields, const std::string& column) {
+  for (const auto& field : fields)
+    if (field.input_name() == column && field.has_input_type()) return field.input_type();
   return std::nullopt;
+}
+
+template <class Fields>
+std::optional<ColumnType> type_in(const Fields& fields, const std::string& column) {
+  const auto type = field_type_in(fields, column);
+  return type ? std::optional(type_of(*type)) : std::nullopt;
 }
 
 // Ids are integers where that is declared, or was so in training. Else they are text, but integers
@@ -135,7 +140,8 @@ ColumnRequest request_for_input(const FeatureSpec& feature, size_t input,
 std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
                                           const FeatureLayout& features, LabelCheck labels) {
   std::vector<ColumnRequest> requests;
-  const auto need = [&](const ColumnRequest& request) {
+  const auto need = [&](ColumnRequest request) {
+    request.declared = field_type_in(data.input_fields(), request.name);
     const int at = position_of(request, requests, data.dataset_type());
     if (at < 0) {
       requests.push_back(request);

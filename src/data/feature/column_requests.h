@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 #include "data/feature/fg/operator.h"
 #include "data/feature/label_reader.h"
 #include "data/format/decoder.h"

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/log.h"
+#include "core/system/log.h"
 #include "data/feature/bags.h"
 #include "data/feature/column_requests.h"
-#include "data/format/columnar_decoder.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -34,7 +34,8 @@ std::optional<ColumnRequest> column_of(const FeatureSpec& feature, const Feature
   return std::nullopt;
 }
 
-// Of the columns that may be read as text or as integers; one that is always a number is not.
+// Requests of the columns that may be read as text or as integers; a column that is always a
+// number is not among them.
 std::vector<ColumnRequest> requests_of_ids(const config::DataConfig& data,
                                            const FeatureLayout& layout) {
   std::vector<ColumnRequest> requests;
@@ -96,10 +97,14 @@ void record_kinds(const FeatureLayout& features, const std::vector<ColumnRequest
     config::TrainedColumn* record = find_or_add_record(data, request.name);
     if (record->has_kind()) continue;
     record->set_kind(name_of(type));
-    if (type.kind != ValueKind::kText || facts.texts.empty()) continue;
-    const ColumnFacts::Texts& texts = facts.texts[i];
+    if (type.kind != ValueKind::kText) continue;
+    const bool is_stream = data->dataset_type() == config::KafkaDataset;
+    const ColumnFacts::Texts texts = facts.texts.empty() ? ColumnFacts::Texts() : facts.texts[i];
     const std::string spelling = name_of(texts.spelling.spelling());
-    if (texts.floats.are_floats()) {  // rows that were not looked at may have other text
+    if (is_stream && spelling.empty()) {  // values that come may be spelled in any way
+      record->set_spelling(name_of(Spelling{.style = Spelling::Style::kMixed}));
+    } else if (!is_stream &&
+               texts.floats.are_floats()) {  // rows that were not looked at may have other text
       record->set_kind(name_of({ValueKind::kDouble}));
       record->set_spelling(name_of(Spelling{.style = Spelling::Style::kWords}));
     } else if (!spelling.empty()) {

@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 #include "data/feature/label_reader.h"
 #include "data/format/block.h"
-#include "data/format/float_texts.h"
-#include "data/format/spelling.h"
+#include "data/format/text/spelling.h"
 
 namespace emblem {
 

@@ -2,8 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "core/decimal_hash.h"
-#include "data/format/columnar_decoder.h"
+#include "core/math/decimal_hash.h"
+#include "data/feature/column_requests.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "data/test_data.h"
 
 namespace emblem {
@@ -159,6 +160,37 @@ TEST_F(ColumnTypes, AreTheKindOfEveryColumnAndTheSpellingOfText) {
   EXPECT_THAT(kinds(csv(R"(column_types { input_name: "C1" kind: "integer" })", kHashed), words),
               ElementsAre("C1 integer"))
       << "what a checkpoint says stays";
+}
+
+TEST(StreamColumnTypes, AreTextOfTheSpellingOfTheFirstMessages) {
+  const TestPipeline pipeline(cat(R"(data_config { dataset_type: KafkaDataset fg_mode: FG_DAG
+    label_fields: "label" stream_format: CSV_ROWS input_fields { input_name: "label" }
+    input_fields { input_name: "C1" } })",
+                                  kHashed));
+  const std::vector<ColumnRequest> needed =
+      columns_needed(pipeline.config.data_config(), pipeline.features, LabelCheck::kByKind);
+  ColumnFacts facts;
+  for (const ColumnRequest& request : needed) facts.columns.push_back({request.name, request.type});
+  const auto spelling = [&] {
+    config::DataConfig data = pipeline.config.data_config();
+    record_column_types(pipeline.features, LabelCheck::kByKind, facts, &data);
+    for (const config::TrainedColumn& column : data.column_types())
+      if (column.input_name() == "C1") return column.kind() + " " + column.spelling();
+    return std::string();
+  };
+  EXPECT_EQ(spelling(), "text mixed") << "no message was there";
+  Block block;
+  block.rows = 1;
+  for (const ColumnSpec& spec : facts.columns) {
+    Column& column = block.columns.emplace_back();
+    column.clear(spec.type);
+    if (spec.type == ColumnType::kText) {
+      column.text = "9.0";
+      column.text_ends.push_back(3);
+    }
+  }
+  facts.add(block);
+  EXPECT_EQ(spelling(), "text 9.0");
 }
 
 TEST_F(ColumnTypes, ReadIntegersOfTrainingFromTextWithAPoint) {

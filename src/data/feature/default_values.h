@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 
 namespace emblem {
 

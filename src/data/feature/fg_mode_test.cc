@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "data/feature/transform.h"
 #include "data/test_data.h"
 

@@ -7,8 +7,8 @@
 #include "data/feature/default_values.h"
 #include "data/feature/row_gather.h"
 #include "data/format/decoder.h"
-#include "data/format/number_text.h"
-#include "data/format/text_scan.h"
+#include "data/format/text/number_text.h"
+#include "data/format/text/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -118,7 +118,7 @@ void KeyRule::read_codes(const Column& column, const BagView& bags, SparseColumn
   EntryKeys entries(*column.dictionary, *this, bucketizer_);
   const size_t most = most_values_ > 0 ? static_cast<size_t>(most_values_) : SIZE_MAX;
   int64_t key = 0;
-  if (bags.is_plain()) {  // nearly always one value a row
+  if (bags.is_plain()) {  // nearly always one value per row
     out.keys.resize(static_cast<size_t>(bags.size()));
     int64_t row = 0;
     for (; row < bags.size() && entries.find(column.codes[row], key); ++row) out.keys[row] = key;
@@ -155,7 +155,7 @@ void KeyRule::read_singles(Column& column, Take take, SparseColumn& out) const {
   for (int64_t& key : out.keys) key = bucketizer_.key_of(key);
 }
 
-// At most one integer a row: what nearly all rows of real data are.
+// Bags of at most one integer per row: what nearly all rows of real data are.
 void KeyRule::read_some_missing(const Column& column, int64_t rows, SparseColumn& out) const {
   out.keys.resize(static_cast<size_t>(rows));
   if (!default_keys_.empty()) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 #include "data/batch.h"
 #include "data/feature/bags.h"
 #include "data/feature/bucketizer.h"
@@ -47,8 +47,8 @@ class KeyRule {
   std::string name_;
   Bucketizer bucketizer_;
   bool row_0_for_others_ = false;      // ids outside of the table
-  int64_t most_values_ = 0;            // of a bag; 0: all
-  std::vector<int64_t> default_keys_;  // of a bag without values
+  int64_t most_values_ = 0;            // limit of values of a bag; 0: all
+  std::vector<int64_t> default_keys_;  // keys of a bag without values
 };
 
 }  // namespace emblem

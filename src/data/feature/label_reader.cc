@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/format/csv_field.h"
-#include "data/format/text_scan.h"
+#include "data/format/text/csv_field.h"
+#include "data/format/text/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
-
-std::string_view text_at(const Column& column, int64_t row) {
-  const auto at = static_cast<size_t>(row);
-  const size_t begin = at == 0 ? 0 : column.text_ends[at - 1];
-  return std::string_view(column.text).substr(begin, column.text_ends[at] - begin);
-}
 
 // Columns of `block` side by side: [rows, columns]; of columns of text NaN.
 void copy_matrix(const Block& block, const std::vector<int>& columns, HostVector<float>& out) {
@@ -155,7 +149,7 @@ void LabelReader::read_classes(size_t at, const Block& block, Batch& out, RowMar
     float& label = out.labels[static_cast<size_t>(row) * label_columns_.size() + at];
     std::string text;
     if (column.type == ColumnType::kText) {
-      text = without_spaces(text_at(column, row));
+      text = without_spaces(text_at(column, static_cast<size_t>(row)));
       const auto found = classes.by_text.find(text);
       if (found != classes.by_text.end()) {
         label = found->second;
@@ -168,8 +162,7 @@ void LabelReader::read_classes(size_t at, const Block& block, Batch& out, RowMar
       label = found->second;
       continue;
     }
-    const bool is_missing =
-        std::isnan(label) && (text.empty() || missing.is_missing_number(text));
+    const bool is_missing = std::isnan(label) && (text.empty() || missing.is_missing_number(text));
     if (is_missing && labels_[at].may_be_missing && labels_.size() > 1) continue;
     marks.add(row, [&] {
       return cat("label ", labels_[at].name,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 #include "data/batch.h"
 #include "data/feature/feature_counts.h"
 #include "data/feature/row_marks.h"

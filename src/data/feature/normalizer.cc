@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "core/finite.h"
-#include "core/text.h"
+#include "core/math/finite.h"
+#include "core/text/text.h"
 #include "data/feature/fast_log.h"
 #include "data/format/decoder.h"
-#include "data/format/text_scan.h"
+#include "data/format/text/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "data/feature/fg/expression.h"
+#include "data/feature/fg/expression/expression.h"
 
 namespace emblem {
 
@@ -33,8 +33,8 @@ class Normalizer {
 
   enum class Method { kNone, kLog1p, kLog, kLinear, kLog10, kExpression };
   Method method_ = Method::kNone;
-  float a_ = 0;  // log: the offset; linear, log1p: subtracted first; log10: the threshold
-  float b_ = 1;  // linear: multiplied then; log10: for what is not above the threshold
+  float a_ = 0;      // log: the offset; linear, log1p: subtracted first; log10: the threshold
+  float b_ = 1;      // linear: multiplied then; log10: for what is not above the threshold
   float limit_ = 0;  // linear, log1p: of the magnitude; 0: none
   std::shared_ptr<const Expression> expression_;
 };

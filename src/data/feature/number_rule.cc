@@ -7,13 +7,13 @@
 #include "data/feature/label_reader.h"
 #include "data/feature/row_gather.h"
 #include "data/format/decoder.h"
-#include "data/format/text_scan.h"
+#include "data/format/text/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-// False when it is text that is no number.
+// False when it is text that is not a number.
 bool number_at(const Column& column, size_t at, float& value) {
   switch (column.type) {
     case ColumnType::kFloat:

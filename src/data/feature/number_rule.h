@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 #include "data/batch.h"
 #include "data/feature/bags.h"
 #include "data/feature/bucketizer.h"
@@ -57,7 +57,7 @@ class NumberRule {
   Semantics semantics_;
   Normalizer normalizer_;
   std::vector<float> missing_numbers_;  // na_strings that are numbers
-  std::vector<float> defaults_;  // one for all numbers of a bag, or one each
+  std::vector<float> defaults_;         // one for all numbers of a bag, or one each
 };
 
 }  // namespace emblem

@@ -2,7 +2,7 @@
 // theirs in every order.
 #include <gmock/gmock.h>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 

@@ -123,7 +123,7 @@ ColumnType FeatureTransform::type_of(const Step& step,
   return steps_[source.at].type;  // steps are made in the order of reading
 }
 
-// One number a row, as nearly all have: read in tiles.
+// One number per row, as nearly all have: read in tiles.
 bool FeatureTransform::is_plain_number(const Step& step) const {
   return step.numbers && !step.boundaries && step.operation == nullptr &&
          step.numbers->value_dim() == 1 && step.sources[0].kind == FeatureInput::Source::kColumn;
@@ -180,7 +180,7 @@ FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
   return run.counts;
 }
 
-// Before it is normalized and becomes keys.
+// The value before it is normalized and becomes keys.
 Column& FeatureTransform::value_of(const Step& step, DecodedPiece& piece) const {
   const auto at = static_cast<size_t>(&step - steps_.data());
   if (step.operation != nullptr) return piece.computed[at];
@@ -323,7 +323,7 @@ void FeatureTransform::read_sequence(size_t sequence, Run& run) const {
   }
 }
 
-// Without keys and elements, and with labels, weights and numbers 0.
+// A row without keys and elements, and with labels, weights and numbers 0.
 Batch FeatureTransform::blank_row(std::pmr::memory_resource* memory) const {
   Batch blank = batch_in(memory);
   blank.rows = 1;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 #include "data/batch.h"
 #include "data/feature/bags.h"
 #include "data/feature/column_requests.h"
@@ -57,7 +57,7 @@ class FeatureTransform {
   // Where values come from.
   struct Source {
     FeatureInput::Source kind = FeatureInput::Source::kColumn;
-    size_t at = 0;  // of Block::columns, or of steps_
+    size_t at = 0;  // index into Block::columns or steps_
   };
 
   // One feature.
@@ -65,7 +65,7 @@ class FeatureTransform {
     std::string name;
     std::unique_ptr<FgOperator> operation;  // null: its value is its only source
     std::vector<Source> sources;
-    ColumnType type = ColumnType::kFloat;  // of its value
+    ColumnType type = ColumnType::kFloat;  // type of its value
     bool is_read = false;                  // by other features
     bool is_in_batch = true;
     int64_t sequence = -1;
@@ -110,13 +110,14 @@ class FeatureTransform {
   int64_t dense_cols_ = 0;
   size_t sparse_count_ = 0;
   std::vector<Step> steps_;                     // by position in FeatureLayout::features
-  std::vector<size_t> order_;                   // of steps_: after those they read
-  std::vector<size_t> plain_numbers_, others_;  // of steps_, outside of sequences
-  std::vector<std::vector<size_t>> sequences_;  // of steps_; the first has the lengths
-  std::vector<int64_t> sequence_widths_;        // of SequenceColumn::numbers
-  std::vector<size_t> absent_;                  // of Batch::sparse: features without inputs
-  bool has_absent_numbers_ = false;             // they are 0
-  std::vector<int32_t> sequence_of_sparse_;     // by FeatureSpec::sparse_index; -1: none
+  std::vector<size_t> order_;                   // indices into steps_: after those they read
+  std::vector<size_t> plain_numbers_, others_;  // indices into steps_, outside of sequences
+  std::vector<std::vector<size_t>> sequences_;  // indices into steps_; the first has the lengths
+  std::vector<int64_t> sequence_widths_;        // widths of SequenceColumn::numbers
+  // Indices into Batch::sparse: features without inputs.
+  std::vector<size_t> absent_;
+  bool has_absent_numbers_ = false;          // they are 0
+  std::vector<int32_t> sequence_of_sparse_;  // by FeatureSpec::sparse_index; -1: none
 };
 
 }  // namespace emblem

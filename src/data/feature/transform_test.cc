@@ -1,11 +1,12 @@
-// From input columns to features: every transform, on CSV text, against values written out.
+// Tests from input columns to features: every transform, on CSV text, against values written
+// out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "config/prediction_layout.h"
-#include "core/hash.h"
+#include "config/load/prediction_layout.h"
+#include "core/math/hash.h"
 #include "data/feature/normalizer.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
@@ -277,28 +278,28 @@ TEST(Transform, DefaultsThatCannotBeAreRefused) {
               HasSubstr("feature a: normalizer \"method=cube\": unknown method \"cube\""));
 }
 
-std::vector<float> normalized(const std::string& method, std::vector<float> values) {
+std::vector<float> transformed(const std::string& method, std::vector<float> values) {
   Normalizer::parse(method, "x").apply(values.data(), static_cast<int64_t>(values.size()));
   return values;
 }
 
 TEST(Normalizer, ComputesEveryMethod) {
   const auto near = [](double value) { return FloatNear(static_cast<float>(value), 2e-6f); };
-  EXPECT_THAT(normalized("", {1, 2}), ElementsAre(1, 2));
-  EXPECT_THAT(normalized("method=log1p", {0, 1.5, -3}), ElementsAre(0, near(std::log1p(1.5)), 0));
-  EXPECT_THAT(normalized("method=log,offset=3", {0, -2, -3, -9}),
+  EXPECT_THAT(transformed("", {1, 2}), ElementsAre(1, 2));
+  EXPECT_THAT(transformed("method=log1p", {0, 1.5, -3}), ElementsAre(0, near(std::log1p(1.5)), 0));
+  EXPECT_THAT(transformed("method=log,offset=3", {0, -2, -3, -9}),
               ElementsAre(near(std::log(3)), 0, near(std::log(1e-6)), near(std::log(1e-6))));
-  EXPECT_THAT(normalized("method=zscore,mean=2,standard_deviation=4", {10}), ElementsAre(2));
-  EXPECT_THAT(normalized("method=minmax,min=2,max=4", {3}), ElementsAre(0.5));
-  EXPECT_THAT(normalized("method=log10,threshold=1e-3,default=-10", {1000, 1e-4f}),
+  EXPECT_THAT(transformed("method=zscore,mean=2,standard_deviation=4", {10}), ElementsAre(2));
+  EXPECT_THAT(transformed("method=minmax,min=2,max=4", {3}), ElementsAre(0.5));
+  EXPECT_THAT(transformed("method=log10,threshold=1e-3,default=-10", {1000, 1e-4f}),
               ElementsAre(near(3), -10));
   for (const char* expression : {"log(x+3)", "log(3 + x)", "log( x + 3.0 )"}) {
-    EXPECT_THAT(normalized(std::string("method=expression,expr=") + expression, {1}),
+    EXPECT_THAT(transformed(std::string("method=expression,expr=") + expression, {1}),
                 ElementsAre(near(std::log(4))));
   }
-  EXPECT_THAT(normalized("method=expression,expr=log(x)", {8}), ElementsAre(near(std::log(8))));
-  EXPECT_THAT(normalized("method=expression,expr=log(x-1)", {8}), ElementsAre(near(std::log(7))));
-  EXPECT_THAT(normalized("method=expression,expr=log1p(x)", {8}), ElementsAre(near(std::log(9))));
+  EXPECT_THAT(transformed("method=expression,expr=log(x)", {8}), ElementsAre(near(std::log(8))));
+  EXPECT_THAT(transformed("method=expression,expr=log(x-1)", {8}), ElementsAre(near(std::log(7))));
+  EXPECT_THAT(transformed("method=expression,expr=log1p(x)", {8}), ElementsAre(near(std::log(9))));
 }
 
 TEST(Normalizer, RefusesWhatItDoesNotKnow) {

@@ -1,5 +1,8 @@
 #include "data/format/block.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "emblem/error.h"
 
 namespace emblem {
@@ -16,6 +19,35 @@ void Column::clear(ColumnType of_type) {
   sequence_offsets.clear();
   dictionary.reset();
   codes.clear();
+}
+
+void Column::resize_values(size_t count) {
+  if (type == ColumnType::kFloat) floats.resize(count);
+  if (type == ColumnType::kInt64) ints.resize(count);
+  if (type != ColumnType::kText) return;
+  text_ends.resize(count);
+  text.resize(count == 0 ? 0 : text_ends.back());
+}
+
+bool is_missing_at(const Column& column, size_t at) {
+  switch (column.type) {
+    case ColumnType::kInt64:
+      return column.is_marked_missing(at);
+    case ColumnType::kText:
+      if (column.dictionary != nullptr)
+        return column.codes[at] < 0 ||
+               (*column.dictionary)[static_cast<size_t>(column.codes[at])].empty();
+      return text_at(column, at).empty();
+    case ColumnType::kFloat:
+      break;
+  }
+  return std::isnan(column.floats[at]);
+}
+
+void drop_missing_if_none(Column& column) {
+  const HostVector<uint8_t>& missing = column.missing;
+  if (missing.empty() || std::memchr(missing.data(), 1, missing.size()) == nullptr)
+    column.missing.clear();
 }
 
 size_t values_in(const Column& column) {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/host_vector.h"
+#include "core/memory/host_vector.h"
 #include "data/format/value_type.h"
 
 namespace emblem {
@@ -22,16 +22,23 @@ enum class NaturalTypes : uint8_t {
   kExact,    // for copies: what a kFloat or kInt64 would change is kText
 };
 
+// Text `at` of several, one after the other, of which `ends` has the ends.
+inline std::string_view text_in(std::string_view text, const HostVector<uint32_t>& ends,
+                                size_t at) {
+  const size_t begin = at == 0 ? 0 : ends[at - 1];
+  return text.substr(begin, ends[at] - begin);
+}
+
 // The distinct values of a column of text, which rows refer to by code. What is made of an entry is
 // made once and kept here. Used by one thread at a time.
 struct TextDictionary {
   std::string text;           // the entries, one after the other
   HostVector<uint32_t> ends;  // entry i is text[ends[i - 1], ends[i])
 
-  // Whether an entry holds several values (data/format/column_fit.h), once that is known.
+  // Whether an entry holds several values (data/format/rows/column_fit.h), once that is known.
   std::optional<bool> has_separators;
-  // Whether an entry was written otherwise in training (data/format/trained_fit.h), once that is
-  // known.
+  // Whether an entry was written otherwise in training (data/format/rows/trained_fit.h), once that
+  // is known.
   std::optional<bool> spelled_otherwise;
 
   // The keys that one rule (data/feature/key_rule.h) makes of the entries, as far as they are
@@ -42,10 +49,7 @@ struct TextDictionary {
   };
   std::vector<Keys> keys;
 
-  std::string_view operator[](size_t entry) const {
-    const size_t begin = entry == 0 ? 0 : ends[entry - 1];
-    return std::string_view(text).substr(begin, ends[entry] - begin);
-  }
+  std::string_view operator[](size_t entry) const { return text_in(text, ends, entry); }
 };
 
 // One input column, or what a feature makes of columns. A row holds one value unless `offsets` says
@@ -69,7 +73,22 @@ struct Column {
 
   // No values of `type`, in memory that is kept.
   void clear(ColumnType of_type);
+  // The first `count` values, or with room for more; bags and missing values stay as they are.
+  void resize_values(size_t count);
+  // For kInt64.
+  bool is_marked_missing(size_t at) const { return !missing.empty() && missing[at] != 0; }
 };
+
+// Value `at` of a kText column without codes.
+inline std::string_view text_at(const Column& column, size_t at) {
+  return text_in(column.text, column.text_ends, at);
+}
+
+// Whether value `at` is missing: NaN, an empty text, or marked so.
+bool is_missing_at(const Column& column, size_t at);
+
+// Drops marks that mark nothing.
+void drop_missing_if_none(Column& column);
 
 // Values, in all rows.
 size_t values_in(const Column& column);
@@ -89,7 +108,7 @@ struct ColumnSpec {
   // their 64 bits; "null", none of them; "bool", "date32[day]", "timestamp[us]", "timestamp[ms,
   // tz=UTC]", "time64[us]" and "duration[ms]" as Arrow calls them.
   std::string stored;
-  ValueType values{};  // of files whose columns have types
+  ValueType values{};  // type of the values in files whose columns have types
 };
 
 // Rows of a data set; columns.size() equals that of the schema they were decoded with.

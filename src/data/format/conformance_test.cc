@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "data/format/formats_test.h"
 #include "data/format/reader.h"
 

@@ -4,7 +4,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "core/text.h"
+#include "core/text/text.h"
+#include "data/format/memory/table_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -23,6 +24,8 @@ std::unique_ptr<Decoder> make_decoder(const DataSource& source,
                                       const std::vector<ColumnRequest>* requests) {
   EMBLEM_REQUIRE(source.num_dense >= 0 && source.num_sparse >= 0, "num_dense is ", source.num_dense,
                  " and num_sparse is ", source.num_sparse, "; expected no negative number");
+  if (is_memory_address(source.input))
+    return make_table_decoder(source, requests, memory_tables(source.storage, source.input));
   switch (source.type) {
     case config::CriteoTsvDataset:
       return make_criteo_tsv_decoder(source, requests);

@@ -1,20 +1,21 @@
-// data/format/decoder.h - turns pieces of files into blocks. One decoder a format;
-// data/format/reader.h reads with it front to back, data/loader/loader.h from many threads and in
-// any order.
+// data/format/decoder.h - turns pieces of files into blocks. One decoder per format;
+// data/format/reader.h reads with it front to back, data/loader/loader.h from many threads and
+// in any order.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/random.h"
+#include "core/math/random.h"
 #include "data/batch.h"
 #include "data/format/block.h"
-#include "data/format/number_form.h"
 #include "data/format/reader.h"
-#include "data/format/trained_values.h"
+#include "data/format/rows/trained_values.h"
+#include "data/format/text/number_form.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -31,7 +32,7 @@ enum class LabelText : uint8_t {
 struct ColumnRequest {
   std::string name;
   ColumnType type = ColumnType::kFloat;
-  // CSV: each of these characters parts the values of a bag; "": one value a row
+  // CSV: each of these characters parts the values of a bag; "": one value per row
   std::string separators;
   // CSV: the text of a row is a sequence of elements with this between them, each a bag of values;
   // "": not a sequence.
@@ -46,6 +47,7 @@ struct ColumnRequest {
   bool codes = false;            // columnar formats, kText: Column::dictionary may be used
   bool numbers_as_text = false;  // columnar formats, kText: numbers become their decimal text
   TrainedValues trained;         // what values of other kinds and spellings become
+  std::optional<config::FieldType> declared;  // by data_config.input_fields: text is of this type
 
   // Whether rows or elements hold bags of values.
   bool has_bags() const { return !separators.empty() || !sequence_delim.empty(); }
@@ -113,11 +115,13 @@ struct DecoderCursor {
 struct DecodedPiece {
   int file = 0;
   Block block;
-  HostVector<int64_t> positions;       // of each row: its first byte (text) or its record number
-  BadRows bad;                         // not in the block
-  std::vector<int64_t> bad_positions;  // of all of them, in the order in which they were read
+  // Position of each row: its first byte (text) or its record number.
+  HostVector<int64_t> positions;
+  BadRows bad;  // not in the block
+  // Positions of all bad rows, in the order in which they were read.
+  std::vector<int64_t> bad_positions;
   TextColumn kept;    // as DataSource::keep asks: of every row that was read, bad ones too
-  int64_t bytes = 0;  // of input
+  int64_t bytes = 0;  // bytes of input
 
   // Values that features compute from the block, by position in FeatureLayout::features; filled by
   // FeatureTransform.
@@ -134,7 +138,7 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // Of the blocks it makes: one a request, in the order of the requests.
+  // Columns of the blocks it makes: one per request, in the order of the requests.
   virtual const std::vector<ColumnSpec>& columns() const = 0;
   virtual const std::vector<std::string>& files() const = 0;
   virtual ExtentUnit unit() const = 0;
@@ -151,7 +155,7 @@ class Decoder {
   // whose file system refuses, which is read through it still; "" where all are.
   virtual std::string read_directly() = 0;
 
-  // Of remote files: fetches what decode() of this range reads. Returns at once.
+  // For remote files: fetches what decode() of this range reads. Returns at once.
   virtual void prefetch(int /*file*/, Extent /*range*/) const {}
 
   // Overwrites `out` with the rows of `range` that `sample` keeps: as they are stored, or when
@@ -168,8 +172,8 @@ class Decoder {
   }
 };
 
-// For the first bad row when none is allowed, or when there are `count` and only `allowed` are.
-// `first` is what Decoder::describe says of it.
+// The error for the first bad row when none is allowed, or when there are `count` and only
+// `allowed` are. `first` is what Decoder::describe says of it.
 Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first);
 
 // Shuffles `items` by what `random` draws.

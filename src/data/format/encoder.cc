@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -93,7 +93,7 @@ ColumnRoles column_roles(const std::vector<ColumnSpec>& schema, const WriterOpti
 
 double number_at(const Column& column, int64_t row) {
   if (column.type == ColumnType::kFloat) return column.floats[row];
-  if (!column.missing.empty() && column.missing[row])
+  if (column.is_marked_missing(static_cast<size_t>(row)))
     return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(column.ints[row]);
 }

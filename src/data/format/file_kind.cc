@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/utf8.h"
+#include "core/text/text.h"
+#include "core/text/utf8.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -20,6 +21,21 @@ struct Magic {
 };
 
 constexpr const char* kConvert = "convert it to CSV first";
+constexpr const char* kSave = "save it as CSV (UTF-8) there";
+constexpr Magic kWorkbooks[] = {
+    {"[Content_Types].xml"sv, "a spreadsheet of Excel", kSave},
+    {"xl/"sv, "a spreadsheet of Excel", kSave},
+    {"mimetypeapplication/vnd.oasis"sv, "a spreadsheet of LibreOffice", kSave},
+};
+// Text of other kinds, in small letters and without spaces.
+constexpr Magic kTexts[] = {
+    {"{\""sv, "JSON", kConvert},
+    {"[{"sv, "JSON", kConvert},
+    {"<!doctypehtml"sv, "a page of HTML",
+     "was the download refused? Expected CSV or another format"},
+    {"<html"sv, "a page of HTML", "was the download refused? Expected CSV or another format"},
+    {"<?xml"sv, "XML", kConvert},
+};
 constexpr Magic kMagics[] = {
     {"\xff\xfe\0\0"sv, "UTF-32 text", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8"},
     {"\0\0\xfe\xff"sv, "UTF-32 text", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8"},
@@ -31,6 +47,7 @@ constexpr Magic kMagics[] = {
      "compressed by xz", "decompress it first: unxz"},
     {"\x04\x22\x4d\x18"sv, "compressed by lz4", "decompress it first: unlz4"},
     {"PK\x03\x04"sv, "a zip archive", "unpack it first: unzip"},
+    {"\xd0\xcf\x11\xe0"sv, "a spreadsheet of Excel", kSave},
     {"PAR1"sv, "Parquet", "set data_config { dataset_type: ParquetDataset }"},
     {"ARROW1"sv, "Arrow IPC", "set data_config { dataset_type: ArrowDataset }"},
     {"ORC"sv, "ORC", "set data_config { dataset_type: OrcDataset }"},
@@ -40,10 +57,41 @@ constexpr Magic kMagics[] = {
     {"SQLite format 3\0"sv, "an SQLite database", kConvert},
 };
 
+// Spreadsheets are zip archives whose first file has one of a few names.
+const Magic* find_workbook(std::string_view start) {
+  constexpr size_t kNameAt = 30;
+  if (!start.starts_with("PK\x03\x04"sv) || start.size() < kNameAt) return nullptr;
+  for (const Magic& magic : kWorkbooks)
+    if (start.substr(kNameAt).starts_with(magic.bytes)) return &magic;
+  return nullptr;
+}
+
+// Whether the first line, as far as it is there, is JSON to its end: a column of a TSV may be, too.
+bool ends_like_json(std::string_view start) {
+  const size_t end = start.find('\n', start.find_first_of("{["));
+  if (end == start.npos) return true;
+  const std::string_view line = trim(start.substr(0, end));
+  return line.find_last_of("{}[],") == line.size() - 1;
+}
+
+const Magic* find_text(std::string_view start) {
+  std::string text;
+  for (const char c : start.substr(static_cast<size_t>(byte_order_mark(start)))) {
+    if (text.size() == 16) break;
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  for (const Magic& magic : kTexts)
+    if (text.starts_with(magic.bytes))
+      return magic.what != "JSON"sv || ends_like_json(start) ? &magic : nullptr;
+  return nullptr;
+}
+
 const Magic* find_magic(std::string_view start) {
+  if (const Magic* workbook = find_workbook(start)) return workbook;
   for (const Magic& magic : kMagics)
     if (start.starts_with(magic.bytes)) return &magic;
-  return nullptr;
+  return find_text(start);
 }
 
 // UTF-16 without a byte order mark: every other byte of plain text is 0.
@@ -74,7 +122,8 @@ FileKind kind_of(std::string_view start) {
   // Words like "ORC" may begin text as well; text has no byte 0.
   const bool binary = start.find('\0') != std::string_view::npos;
   const Magic* magic = find_magic(start);
-  const bool certain = magic != nullptr && static_cast<uint8_t>(magic->bytes[0]) >= 0x80;
+  const bool certain = magic != nullptr && (static_cast<uint8_t>(magic->bytes[0]) >= 0x80 ||
+                                            find_text(start) != nullptr);
   return binary || certain || has_only_carriage_returns(start) ? FileKind::kNotText
                                                                : FileKind::kText;
 }

@@ -3,15 +3,15 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/text.h"
-#include "data/format/csv_rows.h"
-#include "data/format/csv_types.h"
+#include "core/text/text.h"
 #include "data/format/file_kind.h"
-#include "data/format/files_without_rows.h"
 #include "data/format/input_file.h"
 #include "data/format/reader.h"
-#include "data/format/text_file.h"
-#include "data/format/text_scan.h"
+#include "data/format/rows/files_without_rows.h"
+#include "data/format/text/csv_rows.h"
+#include "data/format/text/csv_types.h"
+#include "data/format/text/text_file.h"
+#include "data/format/text/text_scan.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
@@ -49,7 +49,7 @@ bool is_text(const std::string& line) {
   });
 }
 
-bool is_number(const std::string& text) {
+bool is_number_text(const std::string& text) {
   float value = 0;
   return !text.empty() && parse_float(text, value);
 }
@@ -57,10 +57,10 @@ bool is_number(const std::string& text) {
 // "1 5:1 7:0.5": a number, then pairs of them.
 bool is_libfm(const std::string& line) {
   const std::vector<std::string> tokens = split(trim(line), ' ');
-  if (tokens.size() < 2 || !is_number(tokens[0])) return false;
+  if (tokens.size() < 2 || !is_number_text(tokens[0])) return false;
   return std::all_of(tokens.begin() + 1, tokens.end(), [](const std::string& token) {
     const size_t colon = token.find(':');
-    return token.empty() || (colon != std::string::npos && is_number(token.substr(0, colon)));
+    return token.empty() || (colon != std::string::npos && is_number_text(token.substr(0, colon)));
   });
 }
 
@@ -72,11 +72,12 @@ bool is_criteo(const std::vector<std::string>& fields) {
   };
   const auto words = std::find_if_not(fields.rbegin(), fields.rend(), is_word).base();
   return fields.size() > 2 && words != fields.end() &&
-         std::all_of(fields.begin(), words,
-                     [](const std::string& field) { return field.empty() || is_number(field); });
+         std::all_of(fields.begin(), words, [](const std::string& field) {
+           return field.empty() || is_number_text(field);
+         });
 }
 
-// Of each line, up to 100 of them.
+// Fields of each line, up to 100 lines.
 std::vector<size_t> field_counts(const std::vector<std::string>& lines, char delimiter) {
   std::vector<size_t> counts;
   for (const std::string& line : lines) {
@@ -109,12 +110,12 @@ char guess_delimiter(const std::vector<std::string>& lines) {
 // occurs again in the same column.
 bool guess_header(const std::vector<std::string>& lines, char delimiter) {
   const std::vector<std::string> first = split_csv_line(lines[0], delimiter);
-  if (std::any_of(first.begin(), first.end(), is_number)) return false;
+  if (std::any_of(first.begin(), first.end(), is_number_text)) return false;
   size_t repeated = 0;
   for (size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string> row = split_csv_line(lines[i], delimiter);
     if (row.size() != first.size()) continue;
-    if (std::any_of(row.begin(), row.end(), is_number)) return true;
+    if (std::any_of(row.begin(), row.end(), is_number_text)) return true;
     for (size_t at = 0; at < row.size(); ++at) repeated += !row[at].empty() && row[at] == first[at];
   }
   return repeated == 0;
@@ -144,7 +145,8 @@ struct TextStart {
   std::vector<std::string> lines;  // as of start_lines; at least one, which may be ""
 };
 
-// Of the first file with two lines, as a header and a row are, else of the first with one.
+// The start of the first file with two lines, as a header and a row are, else of the first with
+// one.
 TextStart first_text(const std::string& path, const Storage& storage) {
   TextStart found;
   for (const std::string& file : expand_inputs(path, storage)) {
@@ -163,7 +165,7 @@ std::string ending_of(const std::string& file) {
   return path.extension().string();
 }
 
-// By the first bytes of a file.
+// The type by the first bytes of a file.
 std::optional<config::DatasetType> columnar_type_of(const std::string& file,
                                                     const Storage& storage) {
   const InputFile input(file, storage);
@@ -184,8 +186,8 @@ std::optional<config::DatasetType> columnar_type_of(const std::string& file,
 
 }  // namespace
 
-std::optional<config::DatasetType> known_format(const std::string& path,
-                                                const Storage& storage) {
+std::optional<config::DatasetType> known_format(const std::string& path, const Storage& storage) {
+  if (is_memory_address(path)) return config::ArrowDataset;  // columns with types
   if (is_split_folder(path, storage)) return config::SplitDataset;
   const std::string file = first_file(path, storage);
   if (const auto type = columnar_type_of(file, storage)) return *type;
@@ -228,7 +230,7 @@ DataSource guess_source(const std::string& path, const CsvHints& hints, const St
   source.delimiter =
       hints.delimiter.empty() ? std::string(1, guess_delimiter(lines)) : hints.delimiter;
   const std::vector<std::string> fields = split_csv_line(lines[0], source.delimiter[0]);
-  const bool is_named = !is_number(hints.known_column) &&
+  const bool is_named = !is_number_text(hints.known_column) &&
                         std::find(fields.begin(), fields.end(), hints.known_column) != fields.end();
   source.with_header =
       hints.names.empty() && hints.with_header.value_or((is_named && !hints.known_column.empty()) ||

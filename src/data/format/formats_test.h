@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/format/columnar_decoder.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "data/test_data.h"
 
 namespace emblem {

@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <thread>
 #include <utility>
 
-#include "core/thread_pool.h"
-#include "data/format/read_throttle.h"
+#include "core/math/divide.h"
+#include "core/threads/thread_pool.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
@@ -20,8 +24,6 @@ namespace {
 
 constexpr int64_t kBlock = 4096;                    // what every device can read directly
 constexpr int64_t kDirectBytes = int64_t{1} << 20;  // at a time: in the cache when it is copied on
-
-int64_t round_up(int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 class AlignedBlock {
  public:
@@ -40,6 +42,42 @@ class AlignedBlock {
   char* data_;
   int64_t bytes_;
 };
+
+#if defined(EMBLEM_TEST_HOOKS)
+
+double bytes_per_second() {
+  const char* rate = std::getenv("EMBLEM_TEST_READ_BYTES_PER_SECOND");
+  return rate == nullptr ? 0.0 : std::atof(rate);
+}
+
+// The disk: one for the process, as there would be one for the machine.
+struct ThrottledDisk {
+  double rate = bytes_per_second();
+  std::mutex mutex;
+  std::chrono::steady_clock::time_point free = std::chrono::steady_clock::now();
+};
+
+// Sleeps until `bytes` more may have been read at EMBLEM_TEST_READ_BYTES_PER_SECOND, a limit for
+// all threads together, as on a slow disk. Returns at once where the variable is not set.
+void throttle_read(int64_t bytes) {
+  static ThrottledDisk disk;
+  if (disk.rate <= 0) return;
+  std::chrono::steady_clock::time_point done;
+  {
+    const std::lock_guard lock(disk.mutex);
+    disk.free = std::max(disk.free, std::chrono::steady_clock::now()) +
+                std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                    std::chrono::duration<double>(static_cast<double>(bytes) / disk.rate));
+    done = disk.free;
+  }
+  std::this_thread::sleep_until(done);
+}
+
+#else
+
+void throttle_read(int64_t) {}
+
+#endif
 
 }  // namespace
 
@@ -143,10 +181,10 @@ void InputFile::read(int64_t offset, int64_t count, void* into) const {
     return;
   }
   // Whole blocks, through memory that begins at one.
-  const AlignedBlock room(std::min(kDirectBytes, round_up(count) + kBlock));
+  const AlignedBlock room(std::min(kDirectBytes, round_up(count, kBlock) + kBlock));
   while (count > 0) {
     const int64_t before = offset % kBlock;
-    const int64_t wanted = std::min(room.bytes(), round_up(before + count));
+    const int64_t wanted = std::min(room.bytes(), round_up(before + count, kBlock));
     const int64_t got = std::min(read_some(offset - before, wanted, room.data()) - before, count);
     require_more(got, offset);
     std::memcpy(at, room.data() + before, static_cast<size_t>(got));

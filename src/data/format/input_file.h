@@ -34,7 +34,7 @@ class InputFile {
   // Fills `into` with `count` bytes from `offset` on; throws Error when the file ends before.
   void read(int64_t offset, int64_t count, void* into) const;
 
-  // Of a remote file: fetches these bytes, which will be read soon. Returns at once.
+  // For a remote file: fetches these bytes, which will be read soon. Returns at once.
   void prefetch(int64_t offset, int64_t count) const;
 
  private:
@@ -47,7 +47,7 @@ class InputFile {
 
   std::string path_;
   int descriptor_ = -1;
-  Storage storage_;                     // of remote_
+  Storage storage_;                     // storage of remote_
   std::shared_ptr<ObjectFile> remote_;  // in place of a descriptor
   int64_t bytes_ = 0;
   bool direct_ = false;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {

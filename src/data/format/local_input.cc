@@ -1,12 +1,11 @@
 #include "data/format/local_input.h"
 
-#include "config/evaluation_input.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "config/load/evaluation_input.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "data/format/reader.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
-#include "kafka/address.h"
 
 namespace emblem {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "config/pipeline.pb.h"
+#include "config/proto/pipeline.pb.h"
 #include "data/source/storage.h"
 
 namespace emblem {

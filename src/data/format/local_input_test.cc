@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {

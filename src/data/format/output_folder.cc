@@ -4,11 +4,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include "core/file.h"
+#include "core/files/file.h"
+#include "core/text/text.h"
+#include "data/source/data_set_manifest.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -30,15 +33,7 @@ std::string without_trailing_slash(const std::string& path) {
   return clean.string();
 }
 
-// What a data set is made of. Anything else in a folder belongs to somebody, and --force keeps off
-// it.
-bool belongs_to_a_data_set(const fs::path& entry) {
-  const std::string name = entry.filename().string();
-  if (name == "train" || name == "test") return fs::is_directory(entry);
-  if (!fs::is_regular_file(entry)) return false;
-  return name == "metadata.json" || name == ".index.json" || entry.extension() == ".bin" ||
-         name.starts_with("part-");
-}
+constexpr std::string_view kParts[] = {"train/", "test/"};
 
 void require_free(const std::string& target, Overwrite overwrite) {
   if (!fs::exists(fs::symlink_status(target))) return;
@@ -49,18 +44,35 @@ void require_free(const std::string& target, Overwrite overwrite) {
                    " is not empty; choose another or replace it with --force");
     return;
   }
-  for (const fs::directory_entry& entry : fs::directory_iterator(target)) {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(target)) {
+    const std::string name = entry.path().lexically_relative(target).string();
+    const bool is_expected =
+        entry.is_directory() && !entry.is_symlink()
+            ? std::ranges::find(kParts, name + "/") != std::end(kParts)
+            : fs::is_regular_file(entry.symlink_status()) && is_name_in_data_set(name);
     EMBLEM_REQUIRE(
-        belongs_to_a_data_set(entry.path()), "the output folder ", target, " holds '",
-        entry.path().filename().string(),
+        is_expected, "the output folder ", target, " holds '", printable(name),
         "', which is not part of a data set, so it is not replaced; choose another folder");
   }
 }
 
 }  // namespace
 
+bool is_name_in_data_set(std::string_view name) {
+  for (const std::string_view part : kParts)
+    if (name.starts_with(part)) {
+      name.remove_prefix(part.size());
+      break;
+    }
+  if (name.find('/') != name.npos) return false;
+  if (name.starts_with("category_") && name.ends_with(".bin")) return true;
+  constexpr std::string_view kNames[] = {"metadata.json", ".index.json", kDataSetManifest,
+                                         "label.bin",     "dense.bin",   "category.bin"};
+  return name.starts_with("part-") || std::ranges::find(kNames, name) != std::end(kNames);
+}
+
 OutputFolder::OutputFolder(const std::string& target, Overwrite overwrite)
-    : target_(without_trailing_slash(target)) {
+    : target_(without_trailing_slash(target)), overwrite_(overwrite) {
   require_free(target_, overwrite);
   const fs::path place(target_);
   for (fs::path parent = place.parent_path(); !parent.empty() && !fs::exists(parent);
@@ -96,6 +108,7 @@ OutputFolder::~OutputFolder() {
 }
 
 void OutputFolder::commit() {
+  require_free(target_, overwrite_);  // there may be other files since
   sync_directory(partial_);
   const std::string replaced = partial_ + ".replaced";
   std::error_code error;

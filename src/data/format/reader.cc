@@ -74,7 +74,7 @@ class SequentialReader final : public BlockReader {
   std::unique_ptr<Decoder> decoder_;
   int64_t max_bad_rows_;
   int file_ = 0;
-  std::vector<Extent> parts_;  // of the file
+  std::vector<Extent> parts_;  // parts of the file
   size_t part_ = 0;
   int64_t at_ = 0;
   DecodedPiece piece_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/data.pb.h"
+#include "config/proto/data.pb.h"
 #include "data/format/block.h"
 #include "data/source/storage.h"
 
@@ -28,7 +28,7 @@ struct DataSource {
   std::vector<std::string> filters;  // conditions of rows that are read
   NaturalTypes natural = NaturalTypes::kNumbers;
   int threads = 1;  // decompress this many files at a time when they are opened
-  Storage storage;  // of addresses in `input`
+  Storage storage;  // storage of addresses in `input`
 };
 
 // `storage` null: one of its own with the settings of `data`, where `input` has addresses.
@@ -65,7 +65,7 @@ class BlockReader {
   virtual const std::vector<ColumnSpec>& schema() const = 0;
   virtual int64_t bad_rows() const = 0;  // skipped so far
   virtual int64_t bytes_read() const = 0;
-  virtual int64_t total_bytes() const = 0;  // of all files
+  virtual int64_t total_bytes() const = 0;  // size of all files
   virtual const std::vector<std::string>& files() const = 0;
   virtual const std::vector<int64_t>& rows_of_files() const = 0;  // read so far, by file
 };
@@ -73,12 +73,12 @@ class BlockReader {
 // Throws Error when files are missing, empty, or do not fit the source.
 std::unique_ptr<BlockReader> open_reader(const DataSource& source);
 
-// By the first bytes of a file, the ending of the name, what is in a folder, and the first line of
-// text. Throws Error that lists the formats when nothing fits.
+// Guesses by the first bytes of a file, the ending of the name, what is in a folder, and the
+// first line of text. Throws Error that lists the formats when nothing fits.
 config::DatasetType guess_format(const std::string& path, const Storage& storage = nullptr);
 
-// The same by what says it for certain: the first bytes of a columnar file, what is in a folder, and
-// the ending of a name (".csv", ".libfm", ".bin", ...). Nothing for other text.
+// The same by what says it for certain: the first bytes of a columnar file, what is in a folder,
+// and the ending of a name (".csv", ".libfm", ".bin", ...). Nothing for other text.
 std::optional<config::DatasetType> known_format(const std::string& path,
                                                 const Storage& storage = nullptr);
 
@@ -87,7 +87,7 @@ std::optional<config::DatasetType> known_format(const std::string& path,
 struct CsvHints {
   std::string delimiter;            // "": guessed
   std::optional<bool> with_header;  // unset: guessed
-  std::vector<std::string> names;   // of all columns of a file without a header
+  std::vector<std::string> names;   // names of all columns of a file without a header
   std::string known_column;         // the first line is a header if it has this name
 };
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "data/format/reader.h"
 #include "data/test_data.h"
 

@@ -29,7 +29,7 @@ constexpr Kind kKinds[] = {{"bool", ValueKind::kBool},        {"integer", ValueK
 
 bool has_unit(ValueKind kind) { return kind >= ValueKind::kDate; }
 
-// Of "kind[unit]" and "kind[unit, more]".
+// Ticks per day of "kind[unit]" and "kind[unit, more]".
 int64_t ticks_named(std::string_view name) {
   const size_t begin = name.find('[');
   if (begin == name.npos) return 0;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/text.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
 #include "data/format/encoder.h"
 #include "emblem/error.h"
 
@@ -66,11 +67,8 @@ std::unique_ptr<RowWriter> make_writer(const std::string& format, const std::str
       return std::make_unique<RowWriter>(folder, one.make(schema, options), options);
     }
   }
-  std::string choices;
-  for (const std::string& name : writable_formats())
-    choices += (choices.empty() ? "" : ", ") + name;
-  throw Error(ErrorCode::kInvalidArgument,
-              cat("unknown output format '", format, "'; expected one of ", choices));
+  throw Error(ErrorCode::kInvalidArgument, cat("unknown output format '", format,
+                                               "'; expected one of ", joined(writable_formats())));
 }
 
 RowWriter::RowWriter(const std::string& folder, std::unique_ptr<RowEncoder> encoder,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "data/format/block.h"
 #include "data/format/output_folder.h"
 
@@ -30,7 +30,7 @@ enum class SplitDense { kInt32, kFloat32 };
 // Parquet, ORC and Arrow IPC. Parquet has page checksums and pages of version 2.
 struct ColumnarOptions {
   std::string compression;         // "": snappy (Parquet), zstd (ORC), none (Arrow)
-  int64_t row_group_rows = 65536;  // of a row group, a stripe, a record batch
+  int64_t row_group_rows = 65536;  // rows of a row group, a stripe, a record batch
   bool dictionaries = true;        // Parquet: values that repeat are stored once in a row group
 };
 
@@ -83,7 +83,7 @@ class RowWriter {
   void finish();
 
   int64_t rows_written() const { return rows_; }
-  int64_t bytes_written() const { return bytes_; }  // of files that are complete
+  int64_t bytes_written() const { return bytes_; }  // size of files that are complete
 
  private:
   void open_files();

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/half.h"
-#include "core/text.h"
-#include "data/format/columnar_decoder.h"
+#include "core/math/half.h"
+#include "core/text/text.h"
+#include "data/format/columnar/columnar_decoder.h"
 #include "data/format/encoder.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
@@ -39,7 +39,7 @@ Column ints(std::vector<int64_t> values, std::vector<uint8_t> missing = {}) {
   return column;
 }
 
-Column texts(const std::vector<std::string>& values) {
+Column text_column(const std::vector<std::string>& values) {
   Column column;
   column.type = ColumnType::kText;
   for (const std::string& value : values) {
@@ -112,7 +112,7 @@ TEST_F(WriterTest, CsvHasAHeaderAndQuotesWhatNeedsThem) {
   Block block;
   block.rows = 4;
   block.columns = {floats({1, 0.1f, kNone, -3e20f}), ints({-5, 0, 12, 3}, {0, 1, 0, 0}),
-                   texts({"plain", "with, comma", "", "say \"hi\""})};
+                   text_column({"plain", "with, comma", "", "say \"hi\""})};
   write("csv", block,
         {{"label", ColumnType::kFloat}, {"a,b", ColumnType::kInt64}, {"t", ColumnType::kText}});
   EXPECT_EQ(text("part-00000.csv"),
@@ -139,7 +139,7 @@ TEST_F(WriterTest, CsvWritesBagsWithTheirWeights) {
 
 // Rows [[a, b], [], [c]], [], [[d]], [[]]; and numbers as the elements of sequences.
 Block sequences() {
-  Column bags = texts({"a", "b", "c, d", "d"});
+  Column bags = text_column({"a", "b", "c, d", "d"});
   bags.offsets = {0, 2, 2, 3, 4, 4};
   bags.sequence_offsets = {0, 3, 3, 4, 5};
   Column values = floats({1, 2.5f, kNone, 3, 4});
@@ -180,7 +180,7 @@ TEST_F(WriterTest, CsvSequencesAreReadBack) {
 TEST_F(WriterTest, CsvRefusesListsThatWouldBeReadOtherwise) {
   Block block;
   block.rows = 2;
-  block.columns = {texts({"a", "b;c"})};
+  block.columns = {text_column({"a", "b;c"})};
   block.columns[0].offsets = {0, 1, 2};
   const std::vector<ColumnSpec> schema = {{"h", ColumnType::kText, 1}};
   EXPECT_THAT([&] { write("csv", block, schema, {.sequences = {"h"}}); },
@@ -190,9 +190,9 @@ TEST_F(WriterTest, CsvRefusesListsThatWouldBeReadOtherwise) {
               ThrowsMessage<Error>(HasSubstr("no column \"i\"")));
   EXPECT_THAT([&] { write("csv", block, schema, {.separator = ';'}); },
               ThrowsMessage<Error>(HasSubstr("values of lists cannot be separated by \";\"")));
-  block.columns = {texts({"a",
-                          "b\x1d"
-                          "c"})};
+  block.columns = {text_column({"a",
+                                "b\x1d"
+                                "c"})};
   block.columns[0].offsets = {0, 1, 2};
   EXPECT_THAT([&] { write("csv", block, schema); },
               ThrowsMessage<Error>(HasSubstr("holds \"\\x1d\" and would be read")));
@@ -201,7 +201,7 @@ TEST_F(WriterTest, CsvRefusesListsThatWouldBeReadOtherwise) {
 TEST_F(WriterTest, CsvRejectsLineBreaksInText) {
   Block block;
   block.rows = 2;
-  block.columns = {texts({"fine", "two\nlines"})};
+  block.columns = {text_column({"fine", "two\nlines"})};
   EXPECT_THAT(
       [&] {
         write("csv", block, {{"t", ColumnType::kText}});
@@ -329,7 +329,7 @@ TEST_F(WriterTest, BinaryFormatsSayWhatTheyCannotHold) {
                       b.columns[4].offsets = {0, 1, 2};
                     },
                     format),
-                HasSubstr("column 'C2' holds several or weighted values a row"));
+                HasSubstr("column 'C2' holds several or weighted values per row"));
   }
 }
 
@@ -444,6 +444,33 @@ TEST_F(WriterTest, ForceDoesNotReplaceWhatIsNoDataSet) {
       [&] { make_writer("tsv", out_, criteo_schema(2, 2), options); },
       ThrowsMessage<Error>(HasSubstr("holds 'thesis.txt', which is not part of a data set")));
   EXPECT_TRUE(fs::exists(file("thesis.txt")));
+}
+
+TEST_F(WriterTest, ForceDoesNotReplaceFilesOfOthersAtAnyDepth) {
+  WriterOptions options;
+  options.overwrite = Overwrite::kReplace;
+  for (const char* name :
+       {"train/thesis.txt", "test/old/part-00000.tsv", "model.bin", "part-1/x"}) {
+    SCOPED_TRACE(name);
+    folder_.write(cat("out/", name), "years of work");
+    EXPECT_THAT([&] { make_writer("tsv", out_, criteo_schema(2, 2), options); },
+                ThrowsMessage<Error>(HasSubstr("which is not part of a data set")));
+    EXPECT_TRUE(fs::exists(file(name)));
+    fs::remove_all(out_);
+  }
+}
+
+TEST_F(WriterTest, FilesThatOthersAddMeanwhileAreNotReplaced) {
+  for (const Overwrite overwrite : {Overwrite::kRefuse, Overwrite::kReplace}) {
+    WriterOptions options;
+    options.overwrite = overwrite;
+    const auto writer = make_writer("tsv", out_, criteo_schema(2, 2), options);
+    writer->write(two_rows());
+    folder_.write("out/thesis.txt", "years of work");
+    EXPECT_THROW(writer->finish(), Error);
+    EXPECT_TRUE(fs::exists(file("thesis.txt")));
+    fs::remove_all(out_);
+  }
 }
 
 TEST_F(WriterTest, TwoWritersCannotFillOneFolder) {

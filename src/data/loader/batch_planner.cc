@@ -127,7 +127,7 @@ void BatchPlanner::plan_batches(std::deque<BatchPlan>& plans) {
   }
 }
 
-// For an epoch that has no further batch.
+// Checks an epoch that has no further batch.
 void BatchPlanner::require_may_be_empty() const {
   EMBLEM_REQUIRE(rows_in_epoch_ == 0,
                  "the saved position is at the end of the data; has the data changed?");

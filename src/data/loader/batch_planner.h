@@ -83,7 +83,7 @@ class BatchPlanner {
   int64_t skip_of_window_;  // rows of the first window that were given out before
   int64_t rows_in_epoch_;
   int64_t empty_epochs_ = 0;   // without a batch, up to the last one that has ended
-  int64_t windowed_rows_;      // of this epoch, in front of the open window
+  int64_t windowed_rows_;      // rows of this epoch in front of the open window
   int64_t available_ = 0;      // rows of closed windows that are in no batch yet
   Window open_;                // fills up
   std::deque<Window> closed_;  // ordered, being taken from

@@ -1,15 +1,15 @@
 // Bad rows that keep their place (BadRowHandling::kBlank), and columns that are kept as text.
 #include <gmock/gmock.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-// How a row is written: as it is, with an id outside of its table, with a field that is no number,
-// or with too few fields. Binary formats can hold only the first two.
+// How a row is written: as it is, with an id outside of its table, with a field that is not a
+// number, or with too few fields. Binary formats can hold only the first two.
 enum class Kind { kGood, kBadId, kBadField, kTooShort };
 
 struct InputRow {
@@ -77,7 +77,7 @@ std::vector<TestRow> rows_of(const std::vector<InputRow>& inputs) {
   return rows;
 }
 
-struct Format {
+struct BlankFormat {
   const char* name;
   const char* data_config;
   const char* id_column;
@@ -88,7 +88,7 @@ struct Format {
   KeptText (*kept)(const InputRow& input);
 };
 
-const Format kFormats[] = {
+const BlankFormat kBlankFormats[] = {
     {"Tsv", "dataset_type: CriteoTsvDataset num_dense: 2 num_sparse: 3", "C1", true,
      [](const TempFolder& folder, const std::string& name, const std::vector<InputRow>& rows) {
        return folder.write(name, as_text(rows, "", tsv_line));
@@ -121,7 +121,7 @@ const Format kFormats[] = {
      csv_kept},
 };
 
-void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
+void PrintTo(const BlankFormat& format, std::ostream* out) { *out << format.name; }
 
 // Batches of 16: bad at both ends, a whole batch, and here and there.
 constexpr int kBatch = 16;
@@ -141,7 +141,7 @@ std::vector<InputRow> rows_with_bad_ones(int count, bool is_text, uint64_t seed)
   return inputs;
 }
 
-class BlankRowsTest : public testing::TestWithParam<Format> {
+class BlankRowsTest : public testing::TestWithParam<BlankFormat> {
  protected:
   TestPipeline pipeline() const {
     std::string text = cat("data_config { fg_mode: FG_DAG ", GetParam().data_config, " }");
@@ -243,7 +243,7 @@ TEST_P(BlankRowsTest, AKeptColumnThatDoesNotExistIsAnError) {
                   testing::AllOf(testing::HasSubstr("no column"), testing::HasSubstr("town"))));
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, BlankRowsTest, testing::ValuesIn(kFormats),
+INSTANTIATE_TEST_SUITE_P(Formats, BlankRowsTest, testing::ValuesIn(kBlankFormats),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -3,17 +3,17 @@
 #include <bit>
 #include <cmath>
 
-#include "core/hash.h"
-#include "core/random.h"
-#include "data/format/csv_field.h"
-#include "data/format/number_text.h"
-#include "data/format/select_rows.h"
-#include "data/format/text_scan.h"
+#include "core/math/hash.h"
+#include "core/math/random.h"
+#include "data/format/rows/select_rows.h"
+#include "data/format/text/csv_field.h"
+#include "data/format/text/number_text.h"
+#include "data/format/text/text_scan.h"
 
 namespace emblem {
 namespace {
 
-// Of a row that holds several values the first.
+// The first value counts in a row that holds several.
 std::string text_of(const Column& column, int64_t row) {
   size_t at = static_cast<size_t>(row);
   if (!column.offsets.empty()) {
@@ -21,19 +21,11 @@ std::string text_of(const Column& column, int64_t row) {
     at = static_cast<size_t>(column.offsets[at]);
   }
   std::string text;
-  switch (column.type) {
-    case ColumnType::kFloat:
-      if (!std::isnan(column.floats[at])) write_number(column.floats[at], text);
-      break;
-    case ColumnType::kInt64:
-      if (column.missing.empty() || column.missing[at] == 0) write_integer(column.ints[at], text);
-      break;
-    case ColumnType::kText: {
-      const size_t begin = at == 0 ? 0 : column.text_ends[at - 1];
-      text = column.text.substr(begin, column.text_ends[at] - begin);
-      break;
-    }
-  }
+  if (column.type == ColumnType::kText) text = text_at(column, at);
+  if (column.type == ColumnType::kFloat && !std::isnan(column.floats[at]))
+    write_number(column.floats[at], text);
+  if (column.type == ColumnType::kInt64 && !column.is_marked_missing(at))
+    write_integer(column.ints[at], text);
   return text;
 }
 
@@ -42,7 +34,7 @@ std::string text_of(const Column& column, int64_t row) {
 uint64_t content_hash(std::string_view text) {
   static const MissingTexts missing({});
   text = without_spaces(text);
-  if (missing.is_missing_number(text)) text = {};
+  if (missing.is_missing_number(text) || text == "-9223372036854775808") text = {};
   if (text == "true" || text == "True" || text == "TRUE") text = "1";
   if (text == "false" || text == "False" || text == "FALSE") text = "0";
   // Whole numbers by all digits; of others, files with types may hold no more than a float.

@@ -27,7 +27,7 @@ class ContentHoldout {
  private:
   bool is_held_out(const Block& block, int64_t row) const;
 
-  std::vector<size_t> columns_;  // of the block
+  std::vector<size_t> columns_;  // columns of the block
   double ratio_ = 0;
   uint64_t seed_ = 0;
   RowPart part_ = RowPart::kAll;

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/log.h"
-#include "core/start_threads.h"
+#include "core/system/log.h"
+#include "core/threads/start_threads.h"
 #include "data/format/local_input.h"
+#include "data/format/memory/table_file.h"
 #include "data/loader/pipeline.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
@@ -76,32 +77,17 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   if (options.rows != RowPart::kAll && !options.holdout_fields.empty())
     holdout_ = ContentHoldout(options.holdout_fields, options.holdout_ratio, options.seed,
                               options.rows, requests);
-  DataSource source = source_of(data, options.input, storage_);
-  source.threads = std::max(options.workers, 1);
-  source.keep = options.keep;
-  decoder_ = make_decoder(source, &requests);
-  if (data.direct_reads()) {
-    const std::string refused = decoder_->read_directly();
-    if (!refused.empty())
-      log_warn(
-          cat("the file system of ", refused,
-              " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
+  if (options.next_table != nullptr) {
+    DataSource source = source_of(data, options.input);
+    source.keep = options.keep;
+    feed_ = std::make_unique<TableFeed>(source, requests, options.next_table,
+                                        records_per_piece(options.batch_size), options.start.piece);
+  } else {
+    open_files(data, requests);
   }
   transform_ = std::make_unique<FeatureTransform>(data, features, options.label_check, requests,
-                                                  decoder_->columns(), options.bad_rows);
-  const int64_t piece_size = decoder_->unit() == ExtentUnit::kBytes
-                                 ? options.piece_bytes
-                                 : records_per_piece(options.batch_size);
-  const bool shuffled = options.shuffle;
-  order_ = std::make_unique<PieceOrder>(*decoder_,
-                                        piece_size_for(*decoder_, piece_size, options.streams),
-                                        shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored,
-                                        options.seed, StreamShare{options.stream, options.streams});
-  if (has_remote_inputs(options.input))
-    ahead_ = std::make_unique<ReadAhead>(*decoder_, storage_->queue(), *order_, options.epochs);
-  EMBLEM_REQUIRE(!order_->has_no_data(), options.input, " has no rows",
-                 data.filters_size() > 0 ? " that fulfil data_config.filters" : "");
-  window_rows_ = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
+                                                  columns(), options.bad_rows);
+  window_rows_ = options.shuffle && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
   planner_ = std::make_unique<BatchPlanner>(BatchPlanner::Options{
       .batch_size = options.batch_size,
       .window_rows = window_rows_,
@@ -111,8 +97,8 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
       .most_empty_epochs = most_empty_epochs(options),
       .start = options.start,
   });
-  check_start();
-  epoch_size_ = order_->size(options.start.epoch);
+  if (order_ != nullptr) check_start();
+  epoch_size_ = order_ != nullptr ? order_->size(options.start.epoch) : 1;
   next_epoch_ = options.start.epoch;
   next_piece_ = options.start.piece;
 
@@ -122,6 +108,37 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   start_threads(
       workers_, workers, cat(workers, " loader threads"), "use a smaller data_config.num_workers",
       [this] { work(); }, [this] { stop(); });
+}
+
+// The files of options_.input, or options_.tables, and the order of their pieces.
+void Loader::Pipeline::open_files(const config::DataConfig& data,
+                                  const std::vector<ColumnRequest>& requests) {
+  DataSource source = source_of(data, options_.input, storage_);
+  source.threads = std::max(options_.workers, 1);
+  source.keep = options_.keep;
+  if (options_.tables.empty()) {
+    decoder_ = make_decoder(source, &requests);
+  } else {
+    decoder_ = make_table_decoder(source, &requests, options_.tables);
+  }
+  if (data.direct_reads()) {
+    const std::string refused = decoder_->read_directly();
+    if (!refused.empty())
+      log_warn(
+          cat("the file system of ", refused,
+              " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
+  }
+  const int64_t piece_size = decoder_->unit() == ExtentUnit::kBytes
+                                 ? options_.piece_bytes
+                                 : records_per_piece(options_.batch_size);
+  order_ = std::make_unique<PieceOrder>(
+      *decoder_, piece_size_for(*decoder_, piece_size, options_.streams),
+      options_.shuffle ? ReadOrder::kShuffled : ReadOrder::kAsStored, options_.seed,
+      StreamShare{options_.stream, options_.streams});
+  if (has_remote_inputs(options_.input))
+    ahead_ = std::make_unique<ReadAhead>(*decoder_, storage_->queue(), *order_, options_.epochs);
+  EMBLEM_REQUIRE(!order_->has_no_data(), options_.input, " has no rows",
+                 data.filters_size() > 0 ? " that fulfil data_config.filters" : "");
 }
 
 void Loader::Pipeline::check_start() const {
@@ -172,6 +189,7 @@ bool Loader::Pipeline::next(Batch& batch) {
   }
   if (deliveries_.front()->error != nullptr) rethrow(deliveries_.front()->error);
   ++batches_;
+  if (feed_ != nullptr) feed_->drop_sample();
   statistics_.bad_rows = deliveries_.front()->bad_rows;
   std::swap(batch, deliveries_.front()->batch);
   if (deliveries_.front()->batch.memory() == options_.memory)
@@ -184,12 +202,13 @@ bool Loader::Pipeline::next(Batch& batch) {
 }
 
 void Loader::Pipeline::sample(const std::function<void(const Block&)>& take) const {
-  const int64_t most = has_remote_inputs(options_.input) ? 2 : 8;
+  if (feed_ != nullptr) return feed_->sample(sample_, take);
+  constexpr int64_t kMost = 8;  // remote or not: what is found must not depend on the place
   DecodedPiece decoded;
   int64_t before = -1;
-  for (int64_t i = 0; i < most; ++i) {
+  for (int64_t i = 0; i < kMost; ++i) {
     std::unique_lock lock(mutex_);
-    const int64_t at = i * (order_->count(0) - 1) / (most - 1);
+    const int64_t at = i * (order_->count(0) - 1) / (kMost - 1);
     if (at < 0 || at == std::exchange(before, at)) continue;
     const FilePiece piece = order_->at(0, at);
     lock.unlock();
@@ -214,7 +233,7 @@ int64_t Loader::Pipeline::expected_rows() const {
   double rows = kUnknown;
   if (options_.max_batches >= 0)
     rows = std::min(rows, static_cast<double>(options_.max_batches) * batch_size);
-  if (options_.epochs > 0 && parsed_size_ > 0) {
+  if (options_.epochs > 0 && parsed_size_ > 0 && feed_ == nullptr) {
     double in_epoch = static_cast<double>(parsed_rows_) * static_cast<double>(epoch_size_) /
                       static_cast<double>(parsed_size_);
     if (options_.drop_remainder) in_epoch = std::floor(in_epoch / batch_size) * batch_size;
@@ -227,7 +246,17 @@ int64_t Loader::Pipeline::expected_rows() const {
 
 Loader::Loader(const config::DataConfig& data, const FeatureLayout& features,
                LoaderOptions options) {
-  if (is_kafka_address(options.input)) {
+  if (is_memory_address(options.input))
+    options.tables = memory_tables(options.storage, options.input);
+  const bool is_in_memory = !options.tables.empty() || options.next_table != nullptr;
+  EMBLEM_REQUIRE(options.tables.empty() || options.next_table == nullptr,
+                 "tables and a source of tables are given; expected one of them");
+  if (is_in_memory) {
+    config::DataConfig tables = data;
+    tables.set_dataset_type(config::ArrowDataset);  // columns with types
+    if (options.input.empty()) options.input = "the table in memory";
+    source_ = std::make_unique<Pipeline>(tables, features, options);
+  } else if (is_kafka_address(options.input)) {
     source_ = Source::open_stream(data, features, options);
   } else if (data.dataset_type() == config::KafkaDataset && !options.input.empty()) {
     config::DataConfig files = data;  // evaluations of a model that is trained on a stream

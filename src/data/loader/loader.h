@@ -1,4 +1,4 @@
-// data/loader/loader.h - batches from files or a stream: parsing on worker threads, bounded
+// data/loader/loader.h - batches from files, memory or a stream: parsing on worker threads, bounded
 // prefetch. Files are read in an order that depends on the seed alone, the partitions of a stream
 // in theirs.
 #pragma once
@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
-#include "config/pipeline.pb.h"
+#include "config/feature/features.h"
+#include "config/proto/pipeline.pb.h"
 #include "data/batch.h"
 #include "data/feature/transform.h"
+#include "data/format/memory/table.h"
 #include "data/source/remote_statistics.h"
 #include "data/source/storage.h"
 
@@ -20,6 +21,12 @@ namespace emblem {
 
 struct LoaderOptions {
   std::string input;  // files, folders or globs, comma-separated; or a topic (kafka/address.h)
+  // In place of files: tables, which are read as a file with their rows would be, in any number of
+  // epochs; or a source that is asked for one table after the other, whose order shuffling keeps
+  // but for rows within windows. One of several streams is given a source of its own. `input` may
+  // then name the data in messages; dataset_type, which says how files are read, has no meaning.
+  std::vector<std::shared_ptr<const ColumnTable>> tables;
+  NextTable next_table;
   int64_t batch_size = 1024;
   int workers = 1;
   int prefetch_batches = 8;
@@ -29,15 +36,16 @@ struct LoaderOptions {
   bool shuffle = false;      // order of files and pieces, and rows within windows
   int64_t shuffle_rows = 0;  // rows that are mixed with each other; up to 1: only pieces are
   double sample_ratio = 1.0;
-  double holdout_ratio = 0.0;                       // the share of rows that is RowPart::kHoldout
-  std::vector<std::string> holdout_fields;          // of which columns the part of a row follows
+  double holdout_ratio = 0.0;  // the share of rows that is RowPart::kHoldout
+  // Columns that decide to which part a row belongs.
+  std::vector<std::string> holdout_fields;
   RowPart rows = RowPart::kAll;                     // sample_ratio applies to these
   int64_t max_bad_rows = 0;                         // tolerated in each epoch of a stream
   BadRowHandling bad_rows = BadRowHandling::kSkip;  // kBlank: without shuffling
   std::vector<std::string> keep;  // columns that Batch::kept has as CSV text; with kBlank
   bool drop_remainder = false;
   LabelCheck label_check = LabelCheck::kByKind;
-  int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
+  int64_t piece_bytes = int64_t{1} << 20;  // text that a worker parses at a time
   // One of `streams` streams that have every row of an epoch once together, for training in
   // parallel: pieces of the data are dealt out among them. Each has batches and positions of its
   // own. Where there are few pieces, files are read in smaller ones. A stream may have no rows, in
@@ -46,7 +54,8 @@ struct LoaderOptions {
   int64_t stream = 0;
   int64_t streams = 1;
   DataPosition start;  // a Batch::next of a loader of the same data, options and seed
-  // Of addresses in `input`. Null: one of its own with the settings of the data's configuration.
+  // Storage of addresses in `input`. Null: one of its own with the settings of the data's
+  // configuration.
   Storage storage;
   // Where batches take their memory from, by all workers at once; outlives them. Null: the heap.
   std::pmr::memory_resource* memory = nullptr;
@@ -63,13 +72,13 @@ struct StreamLag {
 // What the loader did since it was made. Times are summed over worker threads.
 struct LoaderStatistics {
   int64_t rows = 0;
-  int64_t bytes = 0;         // of input
+  int64_t bytes = 0;         // bytes of input
   int64_t bad_rows = 0;      // skipped up to the last batch, not in what was read ahead of it
-  FeatureCounts counts;      // of all rows that were parsed
+  FeatureCounts counts;      // counts over all rows that were parsed
   double parse_seconds = 0;  // workers decoding and transforming
   double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch
-  RemoteStatistics remote;   // of all who share the storage meanwhile
+  RemoteStatistics remote;   // statistics over all users of the storage meanwhile
   StreamLag lag;
 };
 
@@ -86,12 +95,13 @@ class Loader {
   // Error for unreadable rows: file, line, what was expected.
   bool next(Batch& batch);
 
-  // Of a stream: waits up to `timeout` for next() not to have to wait. Of files: true at once.
+  // For a stream: waits up to `timeout` for next() not to have to wait. For files: true at
+  // once.
   bool wait(std::chrono::milliseconds timeout);
 
-  // Of a stream: the rows that are there become the next batch, though they do not fill it, except
-  // with max_wait_ms=0. Returns whether next() does not have to wait, and then is to be called. Of
-  // files: true.
+  // For a stream: the rows that are there become the next batch, though they do not fill it,
+  // except with max_wait_ms=0. Returns whether next() does not have to wait, and then is to be
+  // called. For files: true.
   bool close_batch();
 
   // Where the first batch begins: LoaderOptions::start, of a topic with the partitions that this
@@ -113,7 +123,7 @@ class Loader {
 
  private:
   class Source;
-  class Pipeline;  // files
+  class Pipeline;  // files and memory
   class Stream;
   std::unique_ptr<Source> source_;
 };

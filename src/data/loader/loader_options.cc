@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "config/evaluation_input.h"
+#include "config/load/evaluation_input.h"
 #include "data/loader/loader.h"
 
 namespace emblem {

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "core/becomes_true_test.h"
-#include "core/block_pool.h"
+#include "core/memory/block_pool.h"
+#include "core/threads/becomes_true_test.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 

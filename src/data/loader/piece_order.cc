@@ -13,7 +13,7 @@ constexpr int64_t kPiecesOfStream = 4;  // at least, where the data is large eno
 
 int64_t size_of(const Extent& range) { return range.end - range.begin; }
 
-// Of a range that is not empty.
+// Pieces of a range that is not empty.
 int64_t pieces_of(const Extent& range, int64_t piece_size) {
   return (size_of(range) - 1) / piece_size + 1;
 }

@@ -41,7 +41,7 @@ class PieceOrder {
   // Whether the data set has no piece at all, for no stream.
   bool has_no_data() const { return runs_.empty(); }
 
-  // Of this stream in an epoch: its pieces, and their size in the decoder's unit. Either all epochs
+  // Pieces of this stream in an epoch, and their size in the decoder's unit. Either all epochs
   // have pieces or none has.
   int64_t count(int64_t epoch);
   int64_t size(int64_t epoch);
@@ -74,7 +74,7 @@ class PieceOrder {
   uint64_t seed_;
   StreamShare share_;
   bool reads_forward_ = false;
-  std::vector<Run> runs_;  // of the data set, as stored
+  std::vector<Run> runs_;  // runs of the data set, as stored
   int64_t dealt_epoch_ = -1;
   std::vector<uint32_t> own_;   // this stream's runs in the order of that epoch
   std::vector<int64_t> first_;  // by place in own_: the first piece; then their number

@@ -96,7 +96,7 @@ std::vector<FilePiece> pieces_of_streams(const Decoder& decoder, ReadOrder order
   return pieces;
 }
 
-// In the order of the pieces, each as file * 1000 + record.
+// Records in the order of the pieces, each as file * 1000 + record.
 std::vector<int64_t> records_of(const std::vector<FilePiece>& pieces) {
   std::vector<int64_t> records;
   for (const FilePiece& piece : pieces)
@@ -144,7 +144,7 @@ TEST(PieceOrder, PiecesAreSmallerWhereStreamsWouldHaveTooFew) {
   EXPECT_EQ(piece_size_for(decoder, 50, 100), 1);
 }
 
-// Of parts that are a little larger than a piece, one stream does not get all the large pieces and
+// Parts that are a little larger than a piece do not give one stream all the large pieces and
 // the next one the small ends.
 TEST(PieceOrder, StreamsHaveSharesOfEqualSize) {
   for (const bool forward : {false, true}) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/system/seconds_since.h"
 #include "data/feature/transform.h"
 #include "data/format/decoder.h"
 #include "data/loader/batch_planner.h"
@@ -19,6 +20,7 @@
 #include "data/loader/piece_order.h"
 #include "data/loader/read_ahead.h"
 #include "data/loader/source.h"
+#include "data/loader/table_feed.h"
 
 namespace emblem {
 
@@ -36,19 +38,19 @@ class Loader::Pipeline final : public Loader::Source {
   LoaderStatistics statistics() const override;
   int64_t expected_rows() const override;
   DataPosition start() const override { return options_.start; }
-  std::vector<ColumnSpec> columns() const override { return decoder_->columns(); }
+  std::vector<ColumnSpec> columns() const override {
+    return feed_ != nullptr ? feed_->columns() : decoder_->columns();
+  }
   void sample(const std::function<void(const Block&)>& take) const override;
 
  private:
   using Clock = std::chrono::steady_clock;
-  static double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
 
   struct Job {  // a piece under way
     int64_t epoch = 0;
     int64_t index = 0;  // in the epoch
     FilePiece piece;
+    std::shared_ptr<const Decoder> decoder;  // decoder of a given table; null: decoder_
     ReadyPiece* result = nullptr;
     BadRows bad;
     FeatureCounts counts;
@@ -74,6 +76,10 @@ class Loader::Pipeline final : public Loader::Source {
   bool has_room() const;
   bool wait_for_room(std::unique_lock<std::mutex>& lock);
   void decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);
+  std::vector<Job*> take_pieces();
+  std::vector<Job*> take_table(std::unique_lock<std::mutex>& lock);
+  const Decoder& decoder_of(const Job& job) const;
+  void open_files(const config::DataConfig& data, const std::vector<ColumnRequest>& requests);
   void decode_one(Job& job, DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);
   void decode(Job& job, DecodedPiece& scratch);
   void assemble_next(std::unique_lock<std::mutex>& lock);
@@ -87,22 +93,24 @@ class Loader::Pipeline final : public Loader::Source {
   double idle_seconds() const;
 
   const LoaderOptions options_;
-  const Storage storage_;  // null where nothing remote is read
-  std::unique_ptr<Decoder> decoder_;
+  const Storage storage_;             // null where nothing remote is read
+  std::unique_ptr<Decoder> decoder_;  // null with feed_
   std::unique_ptr<FeatureTransform> transform_;
   RowSample sample_;
   ContentHoldout holdout_;
   int64_t window_rows_ = 0;  // rows that are mixed with each other; 0: none are
   int64_t prefetch_rows_ = 0;
-  int64_t epoch_size_ = 0;  // of the stream's pieces in the first epoch, in the decoder's unit
+  int64_t epoch_size_ = 0;  // size of the stream's pieces in the first epoch, in the decoder's unit
   uint64_t shuffle_seed_ = 0;
   const RemoteStatistics remote_before_;
 
   mutable std::mutex mutex_;           // guards all below
   std::condition_variable work_;       // workers wait: something to do, or stop
   std::condition_variable delivered_;  // next() waits: the front batch is ready, or the end
+  std::unique_ptr<TableFeed> feed_;    // of LoaderOptions::next_table, in place of order_
+  bool is_asked_ = false;              // a worker waits for feed_, without the lock; or it failed
   std::unique_ptr<PieceOrder> order_;
-  std::unique_ptr<ReadAhead> ahead_;  // of remote inputs
+  std::unique_ptr<ReadAhead> ahead_;  // read-ahead of remote inputs
   std::unique_ptr<BatchPlanner> planner_;
   int64_t next_epoch_ = 0, next_piece_ = 0;  // the piece that is handed out next
   std::deque<std::unique_ptr<Job>> jobs_;    // in stream order; the front one is committed next
@@ -117,10 +125,11 @@ class Loader::Pipeline final : public Loader::Source {
   int64_t bad_rows_in_epoch_ = 0;
   int64_t bad_rows_epoch_ = -1;
   std::string first_bad_row_;
-  std::exception_ptr error_;                   // thrown by next() after the planned batches
-  int64_t parsed_rows_ = 0, parsed_size_ = 0;  // of committed pieces; size in the decoder's unit
-  int64_t batches_ = 0;                        // given out
-  bool ended_ = false;                         // next() has returned false
+  std::exception_ptr error_;  // thrown by next() after the planned batches
+  // Rows and size (in the decoder's unit) of committed pieces.
+  int64_t parsed_rows_ = 0, parsed_size_ = 0;
+  int64_t batches_ = 0;  // given out
+  bool ended_ = false;   // next() has returned false
   bool stop_ = false;
   LoaderStatistics statistics_;
   int idle_workers_ = 0;

@@ -31,7 +31,7 @@ void Loader::Pipeline::work() {
   }
 }
 
-// Of all workers together, those that are idle right now included.
+// Idle time of all workers together, those that are idle right now included.
 double Loader::Pipeline::idle_seconds() const {
   return statistics_.idle_seconds + idle_workers_ * seconds_since(idle_counted_);
 }
@@ -43,7 +43,7 @@ void Loader::Pipeline::count_idle(int change) {
 }
 
 bool Loader::Pipeline::may_decode() const {
-  if (error_ != nullptr || !reads_on()) return false;
+  if (error_ != nullptr || is_asked_ || !reads_on()) return false;
   if (open_runs_ > 2 * std::max(options_.workers, 1)) return false;
   return has_room();
 }
@@ -56,12 +56,22 @@ bool Loader::Pipeline::has_room() const {
 // Takes the next pieces that one thread decodes best, usually one. Called with the lock held, which
 // is released while they are decoded.
 void Loader::Pipeline::decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock) {
+  const std::vector<Job*> jobs = feed_ != nullptr ? take_table(lock) : take_pieces();
+  if (jobs.empty()) return;
+  decode_one(*jobs[0], scratch, lock);
+  for (size_t i = 1; i < jobs.size() && wait_for_room(lock); ++i)
+    decode_one(*jobs[i], scratch, lock);
+  if (feed_ != nullptr) scratch.cursor.reset();  // the table is not needed any more
+}
+
+std::vector<Loader::Pipeline::Job*> Loader::Pipeline::take_pieces() {
   const int64_t count = order_->run_length(next_epoch_, next_piece_);
   std::vector<Job*> jobs;
   for (int64_t i = 0; i < count; ++i) {
     jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
     jobs.back()->epoch = next_epoch_;
     jobs.back()->index = next_piece_ + i;
+    jobs.back()->piece = order_->at(next_epoch_, next_piece_ + i);
   }
   jobs.back()->ends_run = true;
   ++open_runs_;
@@ -71,9 +81,50 @@ void Loader::Pipeline::decode_next(DecodedPiece& scratch, std::unique_lock<std::
     next_piece_ = 0;
     ++next_epoch_;
   }
-  decode_one(*jobs[0], scratch, lock);
-  for (size_t i = 1; i < jobs.size() && wait_for_room(lock); ++i)
-    decode_one(*jobs[i], scratch, lock);
+  return jobs;
+}
+
+// The pieces of the next table of a source, which is asked without the lock; one without rows at
+// the end of an epoch. What the source throws is thrown after the rows before it.
+std::vector<Loader::Pipeline::Job*> Loader::Pipeline::take_table(
+    std::unique_lock<std::mutex>& lock) {
+  TableFeed::Pieces pieces;
+  std::exception_ptr error;
+  is_asked_ = true;
+  lock.unlock();
+  try {
+    pieces = feed_->next();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  is_asked_ = error != nullptr;  // a source that failed is not asked again
+  std::vector<Job*> jobs;
+  for (const FilePiece& piece : pieces.pieces) {
+    jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
+    *jobs.back() = {.epoch = next_epoch_, .index = next_piece_++, .piece = piece};
+    jobs.back()->decoder = pieces.decoder;
+  }
+  ++open_runs_;
+  if (!jobs.empty()) {
+    jobs.back()->ends_run = true;
+    work_.notify_one();  // another worker may ask for the next table
+    return jobs;
+  }
+  Job& end = *jobs_.emplace_back(std::make_unique<Job>());
+  end.epoch = next_epoch_;
+  end.error = error;
+  end.ends_epoch = end.ends_run = end.done = true;
+  end.result = new_piece();
+  end.result->features.rows = 0;
+  next_piece_ = 0;
+  ++next_epoch_;
+  commit_pieces();
+  return jobs;
+}
+
+const Decoder& Loader::Pipeline::decoder_of(const Job& job) const {
+  return job.decoder != nullptr ? *job.decoder : *decoder_;
 }
 
 // Between the pieces of a run: puts batches together that are ready for it, and waits until rows
@@ -98,9 +149,8 @@ void Loader::Pipeline::decode_one(Job& job, DecodedPiece& scratch,
                                   std::unique_lock<std::mutex>& lock) {
   try {
     if (ahead_ != nullptr) ahead_->advance(job.epoch, job.index);
-    job.piece = order_->at(job.epoch, job.index);
     job.result = new_piece();
-    const bool has_runs = options_.streams > 1 && !options_.shuffle;
+    const bool has_runs = options_.streams > 1 && !options_.shuffle && feed_ == nullptr;
     job.result->run = has_runs ? order_->run_number(job.epoch, job.index) : -1;
   } catch (...) {
     job.error = std::current_exception();
@@ -121,8 +171,8 @@ void Loader::Pipeline::decode(Job& job, DecodedPiece& scratch) {
     const Random shuffle{shuffle_seed_,
                          random_bits(0x726f777300000000ull, static_cast<uint64_t>(job.epoch),
                                      static_cast<uint64_t>(job.index))};
-    decoder_->decode(job.piece.file, job.piece.range, sample_,
-                     window_rows_ > 0 ? &shuffle : nullptr, scratch);
+    decoder_of(job).decode(job.piece.file, job.piece.range, sample_,
+                           window_rows_ > 0 ? &shuffle : nullptr, scratch);
     holdout_.select(scratch);
     job.counts = transform_->apply(scratch, job.result->features);
     job.bad = std::move(scratch.bad);
@@ -189,7 +239,7 @@ void Loader::Pipeline::count_bad_rows(const Job& job) {
     first_bad_row_.clear();
   }
   if (job.bad.count == 0) return;
-  if (bad_rows_in_epoch_ == 0) first_bad_row_ = decoder_->describe(job.piece.file, job.bad);
+  if (bad_rows_in_epoch_ == 0) first_bad_row_ = decoder_of(job).describe(job.piece.file, job.bad);
   bad_rows_in_epoch_ += job.bad.count;
   bad_rows_ += job.bad.count;
   if (bad_rows_in_epoch_ <= options_.max_bad_rows) return;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "data/source/download_queue.h"
+#include "data/source/objects/download_queue.h"
 
 namespace emblem {
 namespace {

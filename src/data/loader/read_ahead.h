@@ -26,7 +26,7 @@ class ReadAhead {
   const DownloadQueue& queue_;
   PieceOrder order_;                         // an own one: it remembers the order of one epoch
   int64_t epochs_;                           // 0: without end
-  int64_t next_epoch_ = 0, next_index_ = 0;  // of the piece that was not asked for yet
+  int64_t next_epoch_ = 0, next_index_ = 0;  // the first piece that was not asked for yet
 };
 
 }  // namespace emblem

@@ -1,11 +1,9 @@
 #include "data/loader/source.h"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
-#include <set>
 
-#include "core/log.h"
+#include "core/system/warn_once.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -42,7 +40,7 @@ void Loader::Source::rethrow(const std::exception_ptr& error) {
   }
 }
 
-// Of sequences without a limit the length is a guess.
+// The length of sequences without a limit is a guess.
 int64_t Loader::Source::bytes_of_row(const FeatureLayout& features) {
   int64_t bytes = 4 * features.dense_cols + 8 * features.sparse_count +
                   4 * static_cast<int64_t>(features.labels.size());
@@ -62,12 +60,8 @@ int64_t Loader::Source::rows_to_prefetch(const FeatureLayout& features,
 }
 
 void Loader::Source::warn_of_changes(const std::string& input, const FeatureCounts& counts) {
-  static std::mutex mutex;
-  static std::set<std::string> warned;  // evaluations read the same input again and again
   const std::string text = changes_text(counts);
-  if (text.empty()) return;
-  const std::lock_guard lock(mutex);
-  if (warned.insert(input).second) log_warn(cat(input, ": ", text));
+  if (!text.empty()) warn_once("changes: " + input, cat(input, ": ", text));
 }
 
 }  // namespace emblem

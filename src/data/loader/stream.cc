@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/start_threads.h"
+#include "core/threads/start_threads.h"
 #include "data/feature/row_gather.h"
 #include "emblem/error.h"
 
@@ -39,7 +39,7 @@ Loader::Stream::Stream(const config::DataConfig& data, const FeatureLayout& feat
   EMBLEM_REQUIRE(options.stream >= 0 && options.stream < options.streams, "stream ", options.stream,
                  " of ", options.streams, ": streams count from 0");
   EMBLEM_REQUIRE(options.rows == RowPart::kAll,
-                 "data_config.holdout_ratio does not go with a stream; remove it: "
+                 "data_config.holdout_ratio is incompatible with a stream; remove it: "
                  "train_config.progressive_eval_rows evaluates rows before they are trained on");
   EMBLEM_REQUIRE(options.bad_rows == BadRowHandling::kSkip && options.keep.empty(),
                  "a stream can be trained on only; give files for evaluations and predictions");
@@ -200,6 +200,31 @@ void Loader::Stream::advance(const Rows& rows) {
     const int64_t last = rows.positions[static_cast<size_t>(rows.taken - 1)];
     at = {rows.partition, offset_of(last), row_of(last) + 1};
   }
+}
+
+void Loader::Stream::sample(const std::function<void(const Block&)>& take) const {
+  constexpr size_t kMostMessages = 4096, kMostBytes = 1 << 20;
+  constexpr auto kLongest = std::chrono::seconds(10);
+  if (decoder_->columns() == nullptr) return;
+  KafkaAddress address = address_;
+  address.start = KafkaAddress::Start::kEarliest;
+  address.start_unix_ms.reset();
+  address.until_now = true;
+  address.gap = KafkaAddress::Gap::kSkip;
+  KafkaReader reader(address, {});  // all partitions, so that all ranks see the same
+  MessageChunk chunk;
+  const auto add = [&](const KafkaRecord& record) {
+    chunk.bytes.append(record.payload);
+    chunk.ends.push_back(chunk.bytes.size());
+    chunk.offsets.push_back(static_cast<int64_t>(chunk.offsets.size()));
+  };
+  for (const auto until = Clock::now() + kLongest; Clock::now() < until;) {
+    if (chunk.messages() >= kMostMessages || chunk.bytes.size() >= kMostBytes) break;
+    if (reader.poll(20, add) == KafkaReader::Polled::kEnd) break;
+  }
+  DecodedPiece decoded;
+  decoder_->decode(chunk, {}, decoded);
+  if (decoded.block.rows > 0) take(decoded.block);
 }
 
 std::vector<ColumnSpec> Loader::Stream::columns() const {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/feature/transform.h"
-#include "data/format/message_decoder.h"
+#include "data/format/binary/message_decoder.h"
 #include "data/loader/source.h"
 #include "kafka/reader.h"
 
@@ -36,20 +36,22 @@ class Loader::Stream final : public Loader::Source {
   LoaderStatistics statistics() const override;
   int64_t expected_rows() const override { return 0; }
   std::vector<ColumnSpec> columns() const override;
+  // The oldest messages of the topic that are there, which another reader reads.
+  void sample(const std::function<void(const Block&)>& take) const override;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  struct Rows {  // of a chunk, decoded
+  struct Rows {  // rows of a chunk, decoded
     Batch features;
-    int64_t count = 0;              // of its rows are given out: all, or those before an error
+    int64_t count = 0;              // rows that are given out: all, or those before an error
     HostVector<int64_t> positions;  // by row
     int32_t partition = 0;
     int64_t end_offset = 0;  // after the last message
     int64_t unix_ms = 0;
     int64_t taken = 0;           // rows that are in batches
     int64_t bad_rows = 0;        // up to here, those before included
-    Clock::time_point received;  // of its first message
+    Clock::time_point received;  // time of its first message
   };
   struct Job {  // a chunk under way
     MessageChunk chunk;
@@ -100,9 +102,9 @@ class Loader::Stream final : public Loader::Source {
   std::map<const std::vector<ColumnSpec>*, std::unique_ptr<FeatureTransform>> transforms_;
   RowSample sample_;
   int64_t prefetch_rows_ = 0;
-  std::unique_ptr<KafkaReader> reader_;  // of the thread that reads, once it runs
+  std::unique_ptr<KafkaReader> reader_;  // used by the reading thread once it runs
   std::vector<OpenChunk> open_;          // by partition of the share; of the thread that reads
-  std::string problem_;                  // of the reader; of the thread that reads
+  std::string problem_;                  // problem of the reader; used by the reading thread
   DataPosition start_;
 
   mutable std::mutex mutex_;           // guards all below

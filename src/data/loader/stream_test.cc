@@ -106,6 +106,18 @@ TEST_F(KafkaLoaderTest, GivesEveryRowOnceInTheOrderOfThePartition) {
   EXPECT_THAT(positions_.back().stream, ElementsAre(StreamPosition{0, 1000, 0}));
 }
 
+TEST_F(KafkaLoaderTest, ASampleIsOfTheOldestMessagesAndTakesNoneAway) {
+  send_rows(0, 100);
+  const TestPipeline pipeline(pipeline_text("JSON_ROWS"));
+  for (const char* const query : {"until=now", "auto.offset.reset=latest", "max_wait_ms=0"}) {
+    const Loader loader(pipeline.config.data_config(), pipeline.features, options(query));
+    int64_t rows = 0;
+    loader.sample([&](const Block& block) { rows += block.rows; });
+    EXPECT_EQ(rows, 100) << query;
+  }
+  EXPECT_EQ(read(options("until=now")), range(0, 100));
+}
+
 TEST_F(KafkaLoaderTest, ContinuesAtAnyBatchAlsoWithinMessages) {
   send_rows(0, 500, 7);
   const std::vector<int64_t> all = read(options("until=now&max_wait_ms=0"));

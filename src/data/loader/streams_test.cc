@@ -171,7 +171,7 @@ class StreamsTest : public testing::Test {
     options.streams = streams;
     return options;
   }
-  // Of each batch of a stream, `most` at most: the epoch it is of, and its rows.
+  // Batches of a stream, `most` at most: the epoch each is of, and its rows.
   std::vector<std::pair<int64_t, int64_t>> batches(const LoaderOptions& options, int most = 1000) {
     Loader loader(pipeline_.config.data_config(), pipeline_.features, options);
     std::vector<std::pair<int64_t, int64_t>> seen;

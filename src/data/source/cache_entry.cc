@@ -5,8 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/checksum.h"
-#include "core/text.h"
+#include "core/math/checksum.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -14,13 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kEntryFormat = 1;
 
 std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
 
 std::string seal_of(const json& content) {
   const std::string text = content.dump(-1, ' ', false, json::error_handler_t::replace);
-  return hex(checksum_of(text.data(), text.size()));
+  return hex(checksum_of(text));
 }
 
 CacheEntry entry_of(const json& content) {
@@ -47,12 +47,6 @@ bool is_consistent(const CacheEntry& entry) {
 
 }  // namespace
 
-uint64_t checksum_of(const void* data, size_t bytes) {
-  Checksum checksum;
-  checksum.add(data, bytes);
-  return checksum.value();
-}
-
 int64_t parts_of(int64_t bytes, int64_t part_bytes) {
   return (bytes + part_bytes - 1) / part_bytes;
 }
@@ -60,7 +54,7 @@ int64_t parts_of(int64_t bytes, int64_t part_bytes) {
 std::string cache_entry_text(const CacheEntry& entry) {
   json checksums = json::array();
   for (const uint64_t one : entry.checksums) checksums.push_back(hex(one));
-  json content{{"format", kFormat},
+  json content{{"format", kEntryFormat},
                {"uri", entry.object.uri},
                {"bytes", entry.object.bytes},
                {"modified", entry.object.modified},
@@ -81,7 +75,7 @@ std::optional<CacheEntry> parse_cache_entry(const std::string& text) {
   try {
     const std::string seal = content.at("seal");
     content.erase("seal");
-    if (content.at("format") != kFormat || seal_of(content) != seal) return std::nullopt;
+    if (content.at("format") != kEntryFormat || seal_of(content) != seal) return std::nullopt;
     CacheEntry entry = entry_of(content);
     if (is_consistent(entry)) return entry;
   } catch (const std::exception&) {  // a field is missing, or of another type
@@ -94,8 +88,7 @@ std::string cache_name(const ObjectInfo& info) {
   const std::string version =
       cat(info.bytes, " ", info.modified, " ", info.modified == 0 ? info.etag : "");
   const std::string place = info.store.empty() ? info.uri : info.store + " " + info.uri;
-  return hex(checksum_of(place.data(), place.size())) + "-" +
-         hex(checksum_of(version.data(), version.size()));
+  return hex(checksum_of(place)) + "-" + hex(checksum_of(version));
 }
 
 const std::string& boot_id() {

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "data/source/object_store.h"
+#include "data/source/objects/object_store.h"
 
 namespace emblem {
 
 struct CacheEntry {
   ObjectInfo object;                // its uri without signatures
   int64_t part_bytes = 0;           // checksums are of parts of this size
-  std::vector<uint64_t> checksums;  // core/checksum.h
+  std::vector<uint64_t> checksums;  // core/math/checksum.h
   int64_t fetched = 0;              // seconds since 1970
   // The state of the data file when its checksums were last compared; in another, and after the
   // machine was started again, they are compared once more.
@@ -33,9 +33,7 @@ int64_t parts_of(int64_t bytes, int64_t part_bytes);
 // etag where the time is not known.
 std::string cache_name(const ObjectInfo& info);
 
-// Of this start of the machine.
+// Id of this start of the machine.
 const std::string& boot_id();
-
-uint64_t checksum_of(const void* data, size_t bytes);
 
 }  // namespace emblem

@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/math/checksum.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -10,35 +11,36 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr int kManifestFormat = 1;
 
 std::string dump(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 [[noreturn]] void refuse(const std::string& folder, const std::string& why) {
-  throw Error(ErrorCode::kCorruption,
-              cat("the data set ", shown_uri(folder), " is not whole: ", why,
-                  "; write it again (--force), or remove its ", kDataSetManifest,
-                  " to read what is there"));
+  throw Error(ErrorCode::kCorruption, cat("the data set ", shown_uri(folder), " is not whole: ",
+                                          why, "; write it again (--force), or remove its ",
+                                          kDataSetManifest, " to read what is there"));
 }
 
 }  // namespace
 
 std::string unfinished_data_set_text() {
-  return dump({{"format", kFormat}, {"state", "unfinished"}});
+  return dump({{"format", kManifestFormat}, {"state", "unfinished"}});
 }
 
 std::string data_set_text(const std::vector<DataSetFile>& files) {
   Json list = Json::array();
-  for (const DataSetFile& file : files) list.push_back({{"name", file.name}, {"bytes", file.bytes}});
-  return dump({{"format", kFormat}, {"state", "complete"}, {"files", list}});
+  for (const DataSetFile& file : files)
+    list.push_back(
+        {{"name", file.name}, {"bytes", file.bytes}, {"checksum", checksum_digits(file.checksum)}});
+  return dump({{"format", kManifestFormat}, {"state", "complete"}, {"files", list}});
 }
 
-void check_data_sets(const std::vector<ObjectInfo>& objects,
+void check_data_sets(std::vector<ObjectInfo>& objects,
                      const std::function<std::string(const ObjectInfo&)>& read) {
-  std::map<std::string, int64_t> sizes;
-  for (const ObjectInfo& object : objects) sizes[object.uri] = object.bytes;
+  std::map<std::string, ObjectInfo*> by_address;
+  for (ObjectInfo& object : objects) by_address[object.uri] = &object;
   const std::string ending = cat("/", kDataSetManifest);
   for (const ObjectInfo& object : objects) {
     if (!object.uri.ends_with(ending)) continue;
@@ -49,12 +51,13 @@ void check_data_sets(const std::vector<ObjectInfo>& objects,
         refuse(folder, "the program that wrote it has not ended, or failed");
       for (const Json& file : json.at("files")) {
         const std::string name = file.at("name").get<std::string>();
-        const auto found = sizes.find(folder + "/" + name);
-        if (found == sizes.end()) refuse(folder, name + " is missing");
+        const auto found = by_address.find(folder + "/" + name);
+        if (found == by_address.end()) refuse(folder, name + " is missing");
         const int64_t expected = file.at("bytes").get<int64_t>();
-        if (found->second != expected)
-          refuse(folder, cat(name, " has ", found->second, " bytes, but ", expected,
-                             " were written"));
+        const int64_t bytes = found->second->bytes;
+        if (bytes != expected)
+          refuse(folder, cat(name, " has ", bytes, " bytes, but ", expected, " were written"));
+        found->second->checksum = file.value("checksum", "");
       }
     } catch (const Json::exception&) {
       refuse(folder, cat("its ", kDataSetManifest, " is damaged"));

@@ -5,9 +5,9 @@
 #include <map>
 #include <thread>
 
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "data/format/reader.h"
-#include "data/source/memory_store_test.h"
+#include "data/source/objects/memory_store_test.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
@@ -26,7 +26,7 @@ class Endpoints : public testing::Test {
     options.endpoint = endpoint;
     return std::make_shared<RemoteStorage>(
         options, [this](const ObjectUri&, const StoreOptions& given) {
-          return std::make_unique<MemoryStore>(stores_[given.endpoint]);
+          return std::make_unique<TestObjectStore>(stores_[given.endpoint]);
         });
   }
 
@@ -79,7 +79,7 @@ TEST_F(Endpoints, AStoreThatIsSlowToConnectDoesNotKeepOthersWaiting) {
       reached.set_value();
       released.get_future().wait();
     }
-    return std::make_unique<MemoryStore>(stores_[""]);
+    return std::make_unique<TestObjectStore>(stores_[""]);
   });
   std::thread waiting([&] { shared.find("s3://slow/x"); });
   reached.get_future().wait();

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/file.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/file_descriptor.h"
+#include "core/files/file_descriptor.h"
 
 namespace emblem {
 

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <filesystem>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/text/text.h"
 #include "data/source/file_lock.h"
 #include "emblem/error.h"
 
@@ -21,11 +21,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = "models";
 constexpr const char* kAddress = ".address";
 constexpr const char* kPending = ".pending";
-constexpr const char* kRemoved = ".removed-";  // about to be deleted; worthless
-
-int64_t nanoseconds(const timespec& time) {
-  return time.tv_sec * int64_t{1000000000} + time.tv_nsec;
-}
+constexpr const char* kRemoved = ".removed-";  // about to be deleted
 
 int64_t bytes_on_disk(const std::string& folder) {
   int64_t bytes = 0;

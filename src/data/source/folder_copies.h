@@ -27,7 +27,7 @@ struct FolderCopy {
 std::string copy_path(const std::string& cache, const std::string& name);
 inline std::string lock_of_copy(const std::string& path) { return path + ".lock"; }
 
-// Of a copy that exists.
+// The copy exists.
 void write_copy_address(const std::string& path, const std::string& uri);
 // Durable when it returns.
 void mark_copy_pending(const std::string& path);

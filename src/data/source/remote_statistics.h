@@ -10,8 +10,8 @@ struct RemoteStatistics {
   int64_t requests = 0, retries = 0;
   int64_t downloaded_bytes = 0;
   int64_t objects = 0, bytes = 0;                // that were read at all
-  int64_t cached_objects = 0, cached_bytes = 0;  // of these: in the cache before
-  int64_t memory_objects = 0;                    // of these: read through memory
+  int64_t cached_objects = 0, cached_bytes = 0;  // objects and bytes that were in the cache before
+  int64_t memory_objects = 0;                    // objects that are read through memory
   int64_t evictions = 0;
   double wait_seconds = 0;  // readers waiting for the network, summed over threads
 

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "core/file.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "data/source/data_set_manifest.h"
-#include "data/source/md5.h"
+#include "data/source/objects/md5.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-constexpr int64_t kMemoryBytes = int64_t{256} << 20;  // of parts that are read through memory
+constexpr int64_t kMemoryBytes = int64_t{256} << 20;  // memory for parts that are read through it
 
 bool has_hidden_segment(const std::string& key, size_t from) {
   const std::vector<std::string> segments = split(std::string_view(key).substr(from), '/');
@@ -113,7 +113,7 @@ ObjectListing RemoteStorage::list(const std::string& prefix, ListDepth depth) {
   return listing;
 }
 
-void RemoteStorage::check_whole(const ObjectListing& listing) {
+void RemoteStorage::check_whole(ObjectListing& listing) {
   check_data_sets(listing.objects,
                   [&](const ObjectInfo& object) { return read_range(object, 0, object.bytes); });
 }
@@ -131,7 +131,7 @@ std::vector<ObjectInfo> RemoteStorage::match(const ObjectUri& pattern) {
         next.push_back(folder + segments[level] + "/");
         continue;
       }
-      const ObjectListing listing = list(pattern.with_key(folder).text(), ListDepth::kDirect);
+      ObjectListing listing = list(pattern.with_key(folder).text(), ListDepth::kDirect);
       if (is_last) check_whole(listing);
       for (const std::string& name : listing.folders) {
         if (!matches_segment(segments[level], name)) continue;
@@ -140,7 +140,7 @@ std::vector<ObjectInfo> RemoteStorage::match(const ObjectUri& pattern) {
           continue;
         }
         // A folder that fits stands for what is in it, as on a disk.
-        const ObjectListing below =
+        ObjectListing below =
             list(pattern.with_key(folder + name).text(), ListDepth::kDirect);
         check_whole(below);
         for (const ObjectInfo& info : below.objects)
@@ -298,6 +298,20 @@ RemoteStatistics RemoteStorage::statistics() {
   return statistics;
 }
 
+void RemoteStorage::set_tables(const std::string& address, MemoryTables tables) {
+  const std::lock_guard lock(mutex_);
+  if (tables.empty())
+    tables_.erase(address);
+  else
+    tables_[address] = std::move(tables);
+}
+
+MemoryTables RemoteStorage::tables(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = tables_.find(address);
+  return found == tables_.end() ? MemoryTables() : found->second;
+}
+
 // ---- of configurations ----
 
 Storage open_storage(const config::DataConfig& data) {
@@ -317,12 +331,27 @@ bool has_remote_inputs(const std::string& inputs) {
   return false;
 }
 
+bool is_memory_address(std::string_view input) { return input.starts_with("memory://"); }
+
+MemoryTables memory_tables(const Storage& storage, const std::string& address) {
+  MemoryTables tables = storage == nullptr ? MemoryTables() : storage->tables(address);
+  if (tables.empty())
+    throw Error(ErrorCode::kNotFound,
+                cat(printable(address),
+                    " names rows in the memory of the process that trained on "
+                    "them; give files with --input, --train-input or --eval-input"));
+  return tables;
+}
+
 std::vector<std::string> expand_inputs(std::string_view list, const Storage& storage) {
   std::vector<std::string> files;
   for (const std::string& piece : split(list, ',')) {
     const std::string item(trim(piece));
     if (item.empty()) continue;
-    if (is_object_uri(item)) {
+    if (is_memory_address(item)) {
+      memory_tables(storage, item);
+      files.push_back(item);
+    } else if (is_object_uri(item)) {
       for (const ObjectInfo& info : storage_for(storage, item).expand(item))
         files.push_back(info.uri);
     } else {
@@ -339,7 +368,8 @@ std::string absolute_inputs(std::string_view list) {
   for (const std::string& piece : split(list, ',')) {
     const std::string item(trim(piece));
     if (item.empty()) continue;
-    absolute += (absolute.empty() ? "" : ",") + (is_object_uri(item) ? item : absolute_paths(item));
+    const bool is_address = is_object_uri(item) || is_memory_address(item);
+    absolute += (absolute.empty() ? "" : ",") + (is_address ? item : absolute_paths(item));
   }
   return absolute;
 }

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "config/data.pb.h"
-#include "data/source/content_check.h"
-#include "data/source/object_file.h"
+#include "config/proto/data.pb.h"
+#include "data/source/objects/content_check.h"
+#include "data/source/objects/object_file.h"
 #include "data/source/remote_statistics.h"
 #include "data/source/storage.h"
 
@@ -69,6 +69,13 @@ class RemoteStorage {
   void remove(const std::string& uri);
   void remove_folder(const std::string& uri);
 
+  // Rows in memory by address (data/source/storage.h); no tables: there are none any more.
+  void set_tables(const std::string& address, MemoryTables tables);
+  MemoryTables tables(const std::string& address);
+
+  // From now on a request that fails is not tried again: the process is about to end.
+  void stop_trying_again() { counters_.stopped = true; }
+
   ObjectCache& cache();
   const DownloadQueue& queue() const { return queue_; }
   RemoteStatistics statistics();
@@ -87,7 +94,7 @@ class RemoteStorage {
   ObjectStore& store_of(const ObjectUri& uri) { return *connection_of(uri).store; }
   StoreOptions store_options() const { return {options_.endpoint, options_.download_threads}; }
   std::vector<ObjectInfo> match(const ObjectUri& pattern);
-  void check_whole(const ObjectListing& listing);
+  void check_whole(ObjectListing& listing);
 
   const RemoteOptions options_;
   const StoreFactory factory_;
@@ -98,12 +105,13 @@ class RemoteStorage {
   std::map<std::string, std::unique_ptr<Connection>> stores_;  // by scheme and bucket
   std::map<std::string, ObjectInfo> known_;                    // by address: what expand() has seen
   std::map<std::string, std::weak_ptr<ObjectFile>> files_;     // by address and version
+  std::map<std::string, MemoryTables> tables_;                 // by address
   DownloadQueue queue_;
 };
 
-// As core/file.h's expand_paths, for a list that may hold addresses of remote objects, too.
+// As core/files/file.h's expand_paths, for a list that may hold addresses of remote objects, too.
 std::vector<std::string> expand_inputs(std::string_view list, const Storage& storage);
-// As core/file.h's absolute_paths; addresses stay as they are.
+// As core/files/file.h's absolute_paths; addresses stay as they are.
 std::string absolute_inputs(std::string_view list);
 
 }  // namespace emblem

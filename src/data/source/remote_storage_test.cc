@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/becomes_true_test.h"
-#include "core/temp_folder_test.h"
-#include "data/source/memory_store_test.h"
+#include "core/files/temp_folder_test.h"
+#include "core/threads/becomes_true_test.h"
+#include "data/source/objects/memory_store_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -188,6 +188,18 @@ TEST_F(Remote, ErrorsReachTheReaderAndTheNextTrySucceeds) {
   all_.failures = 8;
   EXPECT_THAT([&] { read(*file, 0, 100); }, ThrowsMessage<Error>(HasSubstr("8 attempts")));
   EXPECT_EQ(read(*file, 0, 100), test_content(100));
+}
+
+TEST_F(Remote, AProcessThatEndsDoesNotTryAgain) {
+  const auto one = storage();
+  std::atomic<int> requests{0};
+  all_.before = [&](const std::string&) {
+    if (++requests == 2) one->stop_trying_again();
+    throw Error(ErrorCode::kUnavailable, "HTTP status 503");
+  };
+  EXPECT_THAT([&] { one->list("s3://b/", ListDepth::kAll); },
+              ThrowsMessage<Error>(HasSubstr("503")));
+  EXPECT_EQ(requests, 2);
 }
 
 TEST_F(Remote, WhatDoesNotFitIsReadThroughMemory) {

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "core/log.h"
+#include "core/system/log.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -23,7 +23,7 @@ double first_delay_seconds() {
   return 0.25;
 }
 
-// In [0.5, 1).
+// A factor in [0.5, 1).
 double jitter() {
   thread_local std::minstd_rand random(std::random_device{}());
   return 0.5 + 0.5 * std::generate_canonical<double, 32>(random);

@@ -1,4 +1,5 @@
-// data/source/retry.h - tries again what may pass: connections that break, servers that are busy.
+// data/source/retry.h - retries after errors that may pass: connections that break, servers that
+// are busy.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ struct RequestCounters {
 
 // Calls `attempt` until it does not throw kUnavailable, up to 8 times. Waits in between, twice as
 // long each time and a random part of it less, so that many clients do not return at once: some 30
-// s in all. A warning a minute says what it waits for.
+// s in all. One warning per minute says what it waits for.
 void with_retries(RequestCounters& counters, const std::function<void()>& attempt);
 
 }  // namespace emblem

@@ -1,9 +1,11 @@
-// data/source/storage.h - the remote stores of a configuration, as they are handed down to all that
-// reads and writes with its settings.
+// data/source/storage.h - the remote stores of a configuration, which are passed to everything
+// that reads and writes with its settings.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace emblem {
 
@@ -16,7 +18,7 @@ class RemoteStorage;
 // read or written: addresses are errors then.
 using Storage = std::shared_ptr<RemoteStorage>;
 
-// With the settings of `data`. Connects to nothing.
+// A storage with the settings of `data`. Connects to nothing.
 Storage open_storage(const config::DataConfig& data);
 
 // *storage. Throws kInternal when there is none: whoever has the settings must hand it down.
@@ -24,5 +26,15 @@ RemoteStorage& storage_for(const Storage& storage, const std::string& uri);
 
 // Whether a list of inputs names objects of remote stores.
 bool has_remote_inputs(const std::string& inputs);
+
+// Rows in memory that a process reads as it reads files: "memory://NAME", in place of a path, names
+// tables that the storage was given (RemoteStorage::set_tables).
+class ColumnTable;
+using MemoryTables = std::vector<std::shared_ptr<const ColumnTable>>;
+
+bool is_memory_address(std::string_view input);
+// Throws kNotFound with the remedy where the storage has none by this name, as after the process
+// that had them.
+MemoryTables memory_tables(const Storage& storage, const std::string& address);
 
 }  // namespace emblem

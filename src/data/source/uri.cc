@@ -2,7 +2,7 @@
 
 #include <fnmatch.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -72,7 +72,7 @@ ObjectUri parse_object_uri(const std::string& text) {
   const bool is_container = scheme->kind == StoreKind::kAzure && at != std::string::npos &&
                             uri.authority.find(':') == std::string::npos;
   EMBLEM_REQUIRE(at == std::string::npos || is_container, shown_uri(text),
-                 " was given with a user name or password; leave them out and set ",
+                 " was given with a user name or password; omit them and set ",
                  credentials_advice(scheme->kind));
   EMBLEM_REQUIRE(!uri.authority.empty() || scheme->kind == StoreKind::kHdfs, "\"", text,
                  "\" names no bucket; expected ", scheme->name, "://BUCKET/PATH");

@@ -38,7 +38,7 @@ TEST(Uri, SecretsAreRefusedAndNotShown) {
   for (const char* text : {"s3://key:hidden@bucket/x", "https://user:hidden@host/x",
                            "abfs://account:hidden@box/x", "gs://hidden@bucket/x"}) {
     EXPECT_THAT([&] { parse_object_uri(text); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("leave them out"), Not(HasSubstr("hidden")))))
+                ThrowsMessage<Error>(AllOf(HasSubstr("omit them"), Not(HasSubstr("hidden")))))
         << text;
     EXPECT_THAT(shown_uri(text), Not(HasSubstr("hidden")));
   }

@@ -4,34 +4,119 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
-#include "config/metrics.h"
-#include "core/file.h"
-#include "core/progress.h"
-#include "core/thread_pool.h"
-#include "data/synth/pipeline_block.h"
+#include "config/feature/metrics.h"
+#include "core/files/file.h"
+#include "core/system/progress.h"
+#include "core/threads/thread_pool.h"
+#include "data/format/decoder.h"
+#include "data/format/text/csv_field.h"
+#include "data/format/text/csv_types.h"
 #include "data/synth/pipeline_text.h"
+#include "data/synth/pipeline_truth.h"
 #include "data/synth/score_summary.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
+// Synthetic rows as blocks of columns: bags and sequences as what they are, for formats with lists.
+// Made once; fill may run concurrently. Borrows what it is made from.
+class PipelineBlocks {
+ public:
+  PipelineBlocks(const PipelineSchema& schema, const PipelineTruth& truth);
+
+  // The columns of the blocks: labels, weights, inputs of features.
+  const std::vector<ColumnSpec>& specs() const { return specs_; }
+
+  // Overwrites `block`. Values are those that a CSV file of the same rows has.
+  void fill(const std::vector<PipelineRow>& rows, Block& block) const;
+
+ private:
+  void add_column(const PipelineColumn& column);
+
+  const PipelineSchema& schema_;
+  const PipelineTruth& truth_;
+  std::vector<ColumnSpec> specs_;
+  std::vector<ColumnRequest> requests_;
+};
+
+PipelineBlocks::PipelineBlocks(const PipelineSchema& schema, const PipelineTruth& truth)
+    : schema_(schema), truth_(truth) {
+  const auto add = [&](const std::string& name, ColumnType type) {
+    specs_.push_back({name, type});
+    requests_.push_back({.name = name, .type = type});
+  };
+  for (const PipelineLabel& label : schema.labels) {
+    if (label.column >= 0) continue;
+    add(label.name, label.kind == LabelKind::kNumber ? ColumnType::kFloat : ColumnType::kInt64);
+  }
+  for (const std::string& name : schema.weight_fields) add(name, ColumnType::kFloat);
+  for (const PipelineColumn& column : schema.columns) add_column(column);
+}
+
+void PipelineBlocks::add_column(const PipelineColumn& column) {
+  using Form = PipelineColumn::Form;
+  ColumnRequest request{.name = column.name, .type = ColumnType::kText};
+  const bool is_ids = column.form == Form::kIds;
+  if (is_ids && schema_.domains[column.domain].form == PipelineDomain::Form::kInteger)
+    request.type = ColumnType::kInt64;
+  if (column.form == Form::kNumbers)
+    request.type = column.are_counts || column.are_dates ? ColumnType::kInt64 : ColumnType::kFloat;
+  // Maps, masks and phrases are text with a grammar of their own.
+  const bool has_lists = is_ids || column.form == Form::kNumbers;
+  if (has_lists && column.sequence >= 0) {
+    request.sequence_delim = column.sequence_delim;
+  } else if (has_lists && (column.most_values > 1 || column.is_weighted)) {
+    request.separators = column.separator;
+  }
+  request.weighted = is_ids && column.is_weighted && !request.separators.empty();
+  specs_.push_back({column.name, request.type, request.has_bags() ? 1 : 0, request.weighted});
+  requests_.push_back(std::move(request));
+}
+
+void PipelineBlocks::fill(const std::vector<PipelineRow>& rows, Block& block) const {
+  const MissingTexts missing({});
+  block.rows = static_cast<int64_t>(rows.size());
+  block.columns.resize(specs_.size());
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    Column& column = block.columns[i];
+    column.clear(requests_[i].type);
+    const size_t fixed = requests_[i].has_bags() ? 0 : rows.size();
+    if (column.type == ColumnType::kFloat) column.floats.resize(fixed);
+    if (column.type == ColumnType::kInt64) column.ints.resize(fixed);
+    if (column.type == ColumnType::kInt64) column.missing.resize(fixed);
+    if (requests_[i].has_bags()) column.offsets.push_back(0);
+    if (!requests_[i].sequence_delim.empty()) column.sequence_offsets.push_back(0);
+  }
+  std::vector<std::string> fields;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    write_fields(schema_, truth_, rows[row], fields);
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      const CsvFieldParser parser(requests_[i], missing, block.columns[i]);
+      const std::string problem = parser.add(fields[i], static_cast<int64_t>(row));
+      EMBLEM_REQUIRE(problem.empty(), "column ", requests_[i].name, ": ", problem);
+    }
+  }
+  for (Column& column : block.columns) drop_plain_offsets(column);
+}
+
 namespace fs = std::filesystem;
 
-constexpr int64_t kChunkRows = 1024;
+constexpr int64_t kPipelineChunkRows = 1024;
 constexpr int64_t kChunksAtOnce = 16;
 
 // How good the truth is as the prediction of one head. A head that learns only the rows of its task
 // space cannot know the label's chance outside of it: its truth is that within the space.
 class HeadScore {
  public:
-  HeadScore(const HeadSpec& head, const PlanLabel& label) : head_(head), label_(label) {
+  HeadScore(const HeadSpec& head, const PipelineLabel& label) : head_(head), label_(label) {
     for (const config::MetricConfig& metric : head.metrics)
       if (metric.has_accuracy()) top_k_ = metric.accuracy().top_k();
   }
 
-  void add(const PlanRow& row) {
+  void add(const PipelineRow& row) {
     const auto at = static_cast<size_t>(head_.label);
     const double label = row.labels[at];
     const double truth = is_conditional() ? row.truths_given_parent[at] : row.truths[at];
@@ -81,7 +166,7 @@ class HeadScore {
   }
 
   const HeadSpec& head_;
-  const PlanLabel& label_;
+  const PipelineLabel& label_;
   ScoreSummary scores_;
   int64_t top_k_ = 1;
   int64_t rows_ = 0, right_ = 0;
@@ -90,11 +175,15 @@ class HeadScore {
 
 class SplitWriter {
  public:
-  SplitWriter(const Context& context, const SynthPlan& plan, const PipelineTruth& truth,
+  SplitWriter(const Context& context, const PipelineSchema& schema, const PipelineTruth& truth,
               const PipelineSynthOptions& options)
-      : context_(context), plan_(plan), truth_(truth), options_(options), blocks_(plan, truth) {
-    for (const HeadSpec& head : plan.heads)
-      scores_.emplace_back(head, plan.labels[static_cast<size_t>(head.label)]);
+      : context_(context),
+        schema_(schema),
+        truth_(truth),
+        options_(options),
+        blocks_(schema, truth) {
+    for (const HeadSpec& head : schema.heads)
+      scores_.emplace_back(head, schema.labels[static_cast<size_t>(head.label)]);
   }
 
   // Returns the bytes.
@@ -103,7 +192,7 @@ class SplitWriter {
     if (options_.format != "csv") {
       WriterOptions writing;
       writing.columnar = options_.columnar;
-      const auto writer = make_writer(options_.format, folder.string(), blocks_.schema(), writing);
+      const auto writer = make_writer(options_.format, folder.string(), blocks_.specs(), writing);
       draw(split, rows, progress, rows_before, writer.get(),
            [&](const Chunk& chunk) { writer->append(chunk.encoded); });
       writer->finish();
@@ -111,7 +200,7 @@ class SplitWriter {
     }
     fs::create_directories(folder);
     FileWriter file((folder / "part-00000.csv").string());
-    file.write(csv_header(plan_));
+    file.write(csv_header(schema_));
     draw(split, rows, progress, rows_before, nullptr,
          [&](const Chunk& chunk) { file.write(chunk.text); });
     file.finish();
@@ -126,7 +215,7 @@ class SplitWriter {
 
  private:
   struct Chunk {
-    std::vector<PlanRow> rows;
+    std::vector<PipelineRow> rows;
     std::string text;
     Block block;
     EncodedRows encoded;
@@ -137,16 +226,16 @@ class SplitWriter {
   void draw(SynthSplit split, int64_t rows, Progress& progress, int64_t rows_before,
             const RowWriter* writer, const Write& write) {
     std::vector<Chunk> chunks(kChunksAtOnce);
-    for (int64_t begin = 0; begin < rows; begin += kChunksAtOnce * kChunkRows) {
-      const int64_t count = std::min(rows - begin, kChunksAtOnce * kChunkRows);
-      parallel_for(context_, count, kChunkRows, [&](int64_t from, int64_t to) {
-        fill(chunks[static_cast<size_t>(from / kChunkRows)], split, begin + from, begin + to,
-             writer);
+    for (int64_t begin = 0; begin < rows; begin += kChunksAtOnce * kPipelineChunkRows) {
+      const int64_t count = std::min(rows - begin, kChunksAtOnce * kPipelineChunkRows);
+      parallel_for(context_, count, kPipelineChunkRows, [&](int64_t from, int64_t to) {
+        fill(chunks[static_cast<size_t>(from / kPipelineChunkRows)], split, begin + from,
+             begin + to, writer);
       });
-      for (int64_t from = 0; from < count; from += kChunkRows) {
-        const Chunk& chunk = chunks[static_cast<size_t>(from / kChunkRows)];
+      for (int64_t from = 0; from < count; from += kPipelineChunkRows) {
+        const Chunk& chunk = chunks[static_cast<size_t>(from / kPipelineChunkRows)];
         write(chunk);
-        for (const PlanRow& row : chunk.rows)
+        for (const PipelineRow& row : chunk.rows)
           for (HeadScore& score : scores_) score.add(row);
       }
       progress.update(rows_before + begin + count);
@@ -158,9 +247,9 @@ class SplitWriter {
     chunk.rows.resize(static_cast<size_t>(end - begin));
     chunk.text.clear();
     for (int64_t i = begin; i < end; ++i) {
-      PlanRow& row = chunk.rows[static_cast<size_t>(i - begin)];
+      PipelineRow& row = chunk.rows[static_cast<size_t>(i - begin)];
       truth_.draw(split, i, row);
-      if (writer == nullptr) append_csv(plan_, truth_, row, chunk.text);
+      if (writer == nullptr) append_csv(schema_, truth_, row, chunk.text);
     }
     if (writer == nullptr) return;
     blocks_.fill(chunk.rows, chunk.block);
@@ -168,7 +257,7 @@ class SplitWriter {
   }
 
   const Context& context_;
-  const SynthPlan& plan_;
+  const PipelineSchema& schema_;
   const PipelineTruth& truth_;
   const PipelineSynthOptions& options_;
   PipelineBlocks blocks_;
@@ -186,7 +275,9 @@ std::string metadata(const PipelineSynthOptions& options, const PipelineSynthRes
                                  {"seed", options.seed},
                                  {"alpha", options.alpha},
                                  {"divide_tables", options.divide_tables},
-                                 // On the test split: what no model can be expected to pass.
+                                 // Values on the test split:
+                                 // what no model can be
+                                 // expected to pass.
                                  {"best", best}};
   return json.dump(2) + "\n";
 }
@@ -204,18 +295,18 @@ PipelineSynthResult synthesize_for(const Context& context, const config::Pipelin
                      options.format == "orc" || options.format == "arrow",
                  "data for a pipeline cannot be written as ", options.format,
                  "; expected csv, parquet, orc or arrow");
-  const SynthPlan plan = plan_for(config, options.divide_tables);
-  const PipelineTruth truth(plan, options.seed, options.alpha);
+  const PipelineSchema schema = schema_for(config, options.divide_tables);
+  const PipelineTruth truth(schema, options.seed, options.alpha);
   PipelineSynthResult result;
   result.rows = options.rows;
   result.test_rows =
       options.test_rows < 0 ? std::max<int64_t>(1, options.rows / 10) : options.test_rows;
-  result.columns =
-      static_cast<int64_t>(plan.labels.size() + plan.weight_fields.size() + plan.columns.size());
+  result.columns = static_cast<int64_t>(schema.labels.size() + schema.weight_fields.size() +
+                                        schema.columns.size());
   OutputFolder folder(options.out, options.overwrite);
   Progress progress("synth", result.rows + result.test_rows);
   const fs::path path(folder.path());
-  SplitWriter train(context, plan, truth, options), test(context, plan, truth, options);
+  SplitWriter train(context, schema, truth, options), test(context, schema, truth, options);
   result.bytes = train.write(path / "train", SynthSplit::kTrain, result.rows, progress, 0);
   result.bytes +=
       test.write(path / "test", SynthSplit::kTest, result.test_rows, progress, result.rows);

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "config/pipeline.pb.h"
-#include "core/context.h"
+#include "config/proto/pipeline.pb.h"
+#include "core/device/context.h"
 #include "data/format/writer.h"
 
 namespace emblem {
 
 struct PipelineSynthOptions {
-  std::string name;  // of the pipeline, for metadata.json
+  std::string name;  // name of the pipeline, for metadata.json
   std::string out;   // gets train/, test/ and metadata.json
   int64_t rows = 100'000;
   int64_t test_rows = -1;  // -1: a tenth of rows
@@ -28,9 +28,9 @@ struct PipelineSynthOptions {
 
 struct PipelineSynthResult {
   int64_t rows = 0, test_rows = 0, columns = 0, bytes = 0;
-  // By metric and tower ("auc_ctr"): what the true probabilities reach on the test split. Of the
-  // metrics that evaluations report: auc, log_loss and accuracy of binary labels, accuracy of
-  // classes, mean_squared_error and mean_absolute_error of numbers.
+  // Best values by metric and tower ("auc_ctr"): what the true probabilities reach on the test
+  // split. Of the metrics that evaluations report: auc, log_loss and accuracy of binary
+  // labels, accuracy of classes, mean_squared_error and mean_absolute_error of numbers.
   std::vector<std::pair<std::string, double>> best;
 };
 

@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "config/check.h"
-#include "core/hash.h"
-#include "core/thread_pool.h"
+#include "core/math/hash.h"
+#include "core/threads/thread_pool.h"
 #include "data/format/local_input.h"
 #include "data/synth/pipeline_truth.h"
 #include "data/synth/presets.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
+#include "model/check/check.h"
 
 namespace emblem {
 namespace {
@@ -211,10 +211,10 @@ double best(const PipelineSynthResult& result, const std::string& metric) {
 TEST_F(PipelineSynth, TheReportedLimitIsThatOfTheTruth) {
   const config::PipelineConfig config = parsed(encoded_pipeline());
   const PipelineSynthResult result = write(config, "data", 2000);
-  const SynthPlan plan = plan_for(config, 1);
-  const PipelineTruth truth(plan, 1, 1.05);
+  const PipelineSchema schema = schema_for(config, 1);
+  const PipelineTruth truth(schema, 1, 1.05);
   std::vector<std::pair<double, double>> ctr, cvr, cvr_of_clicks;
-  PlanRow row;
+  PipelineRow row;
   int64_t buys_without_clicks = 0;
   for (int64_t i = 0; i < 2000; ++i) {
     truth.draw(SynthSplit::kTest, i, row);
@@ -243,25 +243,26 @@ TEST_F(PipelineSynth, TheReportedLimitIsThatOfTheTruth) {
 // Without the history an ideal model would be worse: its item is what counts.
 TEST_F(PipelineSynth, HistoriesMatterByTheirItems) {
   const config::PipelineConfig config = parsed(encoded_pipeline());
-  const SynthPlan plan = plan_for(config, 1);
+  const PipelineSchema schema = schema_for(config, 1);
   size_t histories = 0;
-  for (const PlanColumn& column : plan.columns) {
+  for (const PipelineColumn& column : schema.columns) {
     if (column.query < 0) continue;
     ++histories;
     EXPECT_EQ(column.name, "clicks__item");
-    EXPECT_EQ(plan.columns[static_cast<size_t>(column.query)].name, "item");
-    EXPECT_EQ(plan.columns[static_cast<size_t>(column.query)].domain, column.domain);
+    EXPECT_EQ(schema.columns[static_cast<size_t>(column.query)].name, "item");
+    EXPECT_EQ(schema.columns[static_cast<size_t>(column.query)].domain, column.domain);
   }
   EXPECT_EQ(histories, 1u);
 }
 
 TEST_F(PipelineSynth, HashedIdsDoNotCollide) {
   for (const int64_t divisor : {1, 10}) {
-    const SynthPlan plan = plan_for(parsed(computed_pipeline()), divisor);
-    const auto user = std::find_if(plan.columns.begin(), plan.columns.end(),
-                                   [](const PlanColumn& column) { return column.name == "user"; });
-    ASSERT_NE(user, plan.columns.end());
-    const PlanDomain& users = plan.domains[user->domain];
+    const PipelineSchema schema = schema_for(parsed(computed_pipeline()), divisor);
+    const auto user =
+        std::find_if(schema.columns.begin(), schema.columns.end(),
+                     [](const PipelineColumn& column) { return column.name == "user"; });
+    ASSERT_NE(user, schema.columns.end());
+    const PipelineDomain& users = schema.domains[user->domain];
     ASSERT_EQ(users.words.size(), 500u / 5 / divisor);
     for (const uint64_t rows : {500ul, 500ul / divisor}) {
       std::set<uint64_t> buckets;
@@ -289,8 +290,8 @@ TEST_F(PipelineSynth, ClassesAndNumbers) {
 }
 
 TEST_F(PipelineSynth, FewerIdsThanTheTablesHaveRows) {
-  const SynthPlan plan = plan_for(parsed(encoded_pipeline()), 10);
-  EXPECT_EQ(plan.domains[plan.columns[0].domain].values, 50);
+  const PipelineSchema schema = schema_for(parsed(encoded_pipeline()), 10);
+  EXPECT_EQ(schema.domains[schema.columns[0].domain].values, 50);
 }
 
 TEST_F(PipelineSynth, ALabelThatIsAlsoAFeatureIsOneColumn) {

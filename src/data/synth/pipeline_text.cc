@@ -53,60 +53,60 @@ double number_between(const std::vector<float>& boundaries, double deviation) {
 
 class FieldWriter {
  public:
-  FieldWriter(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row)
-      : plan_(plan), truth_(truth), row_(row) {}
+  FieldWriter(const PipelineSchema& schema, const PipelineTruth& truth, const PipelineRow& row)
+      : schema_(schema), truth_(truth), row_(row) {}
 
   void write(size_t at, std::string& field) const {
-    const PlanColumn& column = plan_.columns[at];
-    const PlanValues& values = row_.columns[at];
+    const PipelineColumn& column = schema_.columns[at];
+    const PipelineValues& values = row_.columns[at];
     const size_t count = std::max(values.ranks.size(), values.numbers.size());
     const std::string& between = column.sequence >= 0 ? column.sequence_delim : column.separator;
     for (size_t i = 0; i < count; ++i) {
-      if (i > 0) field += column.form == PlanColumn::Form::kNestedMap ? "|" : between;
+      if (i > 0) field += column.form == PipelineColumn::Form::kNestedMap ? "|" : between;
       append_value(column, values, i, field);
     }
   }
 
  private:
-  void append_value(const PlanColumn& column, const PlanValues& values, size_t i,
+  void append_value(const PipelineColumn& column, const PipelineValues& values, size_t i,
                     std::string& field) const {
     switch (column.form) {
-      case PlanColumn::Form::kIds:
+      case PipelineColumn::Form::kIds:
         append_id(column.domain, values.ranks[i], field);
         if (!column.is_weighted) return;
         field += ':';
         return append_number(values.numbers[i], field);
-      case PlanColumn::Form::kNumbers:
+      case PipelineColumn::Form::kNumbers:
         return append_scaled(column, values.numbers[i], field);
-      case PlanColumn::Form::kMap:
+      case PipelineColumn::Form::kMap:
         append_id(column.domain, values.ranks[i], field);
         field += ':';
         return append_map_value(column, values.numbers[i], field);
-      case PlanColumn::Form::kNestedMap:
+      case PipelineColumn::Form::kNestedMap:
         append_id(column.domain, values.ranks[i], field);
         field += '^';
         return append_inner(column, values.numbers[i], field);
-      case PlanColumn::Form::kMask:
+      case PipelineColumn::Form::kMask:
         field += values.numbers[i] > 0 ? "true" : "false";
         return;
-      case PlanColumn::Form::kPhrase:
+      case PipelineColumn::Form::kPhrase:
         break;
     }
     append_phrase(values.numbers[i], field);
   }
 
   void append_id(size_t domain, int64_t rank, std::string& field) const {
-    const PlanDomain& ids = plan_.domains[domain];
+    const PipelineDomain& ids = schema_.domains[domain];
     const int64_t number = truth_.number_of(domain, rank);
-    if (ids.form == PlanDomain::Form::kWord) {
+    if (ids.form == PipelineDomain::Form::kWord) {
       field += ids.words[static_cast<size_t>(number)];
       return;
     }
-    if (ids.form == PlanDomain::Form::kText) field += 'v';
+    if (ids.form == PipelineDomain::Form::kText) field += 'v';
     append_integer(number, field);
   }
 
-  static void append_scaled(const PlanColumn& column, double deviation, std::string& field) {
+  static void append_scaled(const PipelineColumn& column, double deviation, std::string& field) {
     if (column.are_dates)  // within two years around 2024
       return append_integer(static_cast<int64_t>(1.71e9 + 1.5e7 * deviation), field);
     if (column.are_counts)
@@ -117,7 +117,7 @@ class FieldWriter {
     append_number(std::clamp(middle + deviation * half / 2, column.low, column.high), field);
   }
 
-  static void append_map_value(const PlanColumn& column, double deviation, std::string& field) {
+  static void append_map_value(const PipelineColumn& column, double deviation, std::string& field) {
     const double part = std::clamp(deviation / 6 + 0.5, 0.0, 0.999);
     const double value = part * static_cast<double>(column.value_limit);
     for (int64_t k = 0; k < column.values_per_key; ++k) {
@@ -130,11 +130,11 @@ class FieldWriter {
   }
 
   // The id that is looked up, and the next.
-  void append_inner(const PlanColumn& column, double deviation, std::string& field) const {
-    const size_t domain = plan_.columns[column.inner_key].domain;
+  void append_inner(const PipelineColumn& column, double deviation, std::string& field) const {
+    const size_t domain = schema_.columns[column.inner_key].domain;
     const std::vector<int64_t>& ranks = row_.columns[column.inner_key].ranks;
     const int64_t first = ranks.empty() ? 0 : ranks[0];
-    const int64_t second = (first + 1) % plan_.domains[domain].values;
+    const int64_t second = (first + 1) % schema_.domains[domain].values;
     append_id(domain, first, field);
     field += ':';
     append_map_value(column, deviation, field);
@@ -151,27 +151,27 @@ class FieldWriter {
     for (int i = 0; i < 3; ++i, bits /= 7) field.append(i == 0 ? "" : " ").append(kWords[bits % 7]);
   }
 
-  const SynthPlan& plan_;
+  const PipelineSchema& schema_;
   const PipelineTruth& truth_;
-  const PlanRow& row_;
+  const PipelineRow& row_;
 };
 
 }  // namespace
 
-std::string csv_header(const SynthPlan& plan) {
+std::string csv_header(const PipelineSchema& schema) {
   std::string text;
   const auto add = [&](const std::string& name) {
-    if (!text.empty()) text += plan.delimiter;
-    append_field(name, plan.delimiter, text);
+    if (!text.empty()) text += schema.delimiter;
+    append_field(name, schema.delimiter, text);
   };
-  for (const PlanLabel& label : plan.labels)
+  for (const PipelineLabel& label : schema.labels)
     if (label.column < 0) add(label.name);
-  for (const std::string& name : plan.weight_fields) add(name);
-  for (const PlanColumn& column : plan.columns) add(column.name);
+  for (const std::string& name : schema.weight_fields) add(name);
+  for (const PipelineColumn& column : schema.columns) add(column.name);
   return text + "\n";
 }
 
-void write_fields(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
+void write_fields(const PipelineSchema& schema, const PipelineTruth& truth, const PipelineRow& row,
                   std::vector<std::string>& fields) {
   size_t count = 0;
   const auto next = [&]() -> std::string& {
@@ -180,24 +180,24 @@ void write_fields(const SynthPlan& plan, const PipelineTruth& truth, const PlanR
     return fields[count++];
   };
   for (size_t i = 0; i < row.labels.size(); ++i) {
-    if (plan.labels[i].column >= 0) continue;
-    if (plan.labels[i].kind == LabelKind::kNumber)
+    if (schema.labels[i].column >= 0) continue;
+    if (schema.labels[i].kind == LabelKind::kNumber)
       append_number(row.labels[i], next());
     else
       append_integer(static_cast<int64_t>(row.labels[i]), next());
   }
   for (const double weight : row.weights) append_number(weight, next());
-  const FieldWriter writer(plan, truth, row);
-  for (size_t i = 0; i < plan.columns.size(); ++i) writer.write(i, next());
+  const FieldWriter writer(schema, truth, row);
+  for (size_t i = 0; i < schema.columns.size(); ++i) writer.write(i, next());
 }
 
-void append_csv(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
+void append_csv(const PipelineSchema& schema, const PipelineTruth& truth, const PipelineRow& row,
                 std::string& text) {
   std::vector<std::string> fields;
-  write_fields(plan, truth, row, fields);
+  write_fields(schema, truth, row, fields);
   for (size_t i = 0; i < fields.size(); ++i) {
-    if (i > 0) text += plan.delimiter;
-    append_field(fields[i], plan.delimiter, text);
+    if (i > 0) text += schema.delimiter;
+    append_field(fields[i], schema.delimiter, text);
   }
   text += '\n';
 }

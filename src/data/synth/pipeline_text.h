@@ -9,14 +9,14 @@
 namespace emblem {
 
 // The names of all columns: labels, weights, inputs of features.
-std::string csv_header(const SynthPlan& plan);
+std::string csv_header(const PipelineSchema& schema);
 
 // The texts of a row, in the order of the header.
-void write_fields(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
+void write_fields(const PipelineSchema& schema, const PipelineTruth& truth, const PipelineRow& row,
                   std::vector<std::string>& fields);
 
 // Appends one line.
-void append_csv(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
+void append_csv(const PipelineSchema& schema, const PipelineTruth& truth, const PipelineRow& row,
                 std::string& text);
 
 }  // namespace emblem

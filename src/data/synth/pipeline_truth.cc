@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/random.h"
-#include "data/synth/logits.h"
+#include "core/math/random.h"
+#include "data/synth/streams.h"
 
 namespace emblem {
 namespace {
 
 enum class Use : uint64_t { kRow = 17, kScatter, kOwnEffect, kSharedEffect, kHidden, kKind };
-constexpr uint64_t stream(Use use, uint64_t rest = 0) {
-  return static_cast<uint64_t>(use) << 56 | rest;
-}
 
 constexpr uint64_t kKinds = 8;
 constexpr double kHistoryOfKind = 0.6, kItemOfKind = 0.4;  // shares that are of the preferred kind
@@ -34,11 +31,6 @@ double logit(double p) {
   return std::log(p / (1 - p));
 }
 
-// Mean 0, variance 1, bounded.
-double effect(uint64_t seed, uint64_t stream, uint64_t index) {
-  return 1.7320508075688772 * (2.0 * random_uniform(seed, stream, index) - 1.0);
-}
-
 // The same for all numbers of an interval, so that buckets say all that there is to know.
 double deviation_of_interval(uint64_t interval, uint64_t intervals) {
   return kRoot12 * ((static_cast<double>(interval) + 0.5) / static_cast<double>(intervals) - 0.5);
@@ -54,33 +46,28 @@ double deviation_of(const std::vector<double>& values) {
   return std::sqrt(std::max(0.0, squares / count - sum * sum / (count * count)));
 }
 
-Random row_random(uint64_t seed, SynthSplit split, int64_t index) {
-  return {seed,
-          stream(Use::kRow, static_cast<uint64_t>(split) << 48 | static_cast<uint64_t>(index))};
-}
-
 }  // namespace
 
-PipelineTruth::PipelineTruth(const SynthPlan& plan, uint64_t seed, double alpha)
-    : plan_(plan), seed_(seed) {
-  for (size_t i = 0; i < plan.domains.size(); ++i) {
-    const int64_t values = std::clamp<int64_t>(plan.domains[i].values, 1, Scatter::kMostValues);
+PipelineTruth::PipelineTruth(const PipelineSchema& schema, uint64_t seed, double alpha)
+    : schema_(schema), seed_(seed) {
+  for (size_t i = 0; i < schema.domains.size(); ++i) {
+    const int64_t values = std::clamp<int64_t>(schema.domains[i].values, 1, Scatter::kMostValues);
     domains_.push_back({Zipf(values, alpha), Scatter(values, seed, stream(Use::kScatter, i))});
   }
   std::vector<size_t> ids;
-  for (size_t i = 0; i < plan.columns.size(); ++i) {
-    const PlanColumn& column = plan.columns[i];
-    if (column.form == PlanColumn::Form::kIds && column.sequence < 0 &&
-        plan.domains[column.domain].values >= kLeastPairValues)
+  for (size_t i = 0; i < schema.columns.size(); ++i) {
+    const PipelineColumn& column = schema.columns[i];
+    if (column.form == PipelineColumn::Form::kIds && column.sequence < 0 &&
+        schema.domains[column.domain].values >= kLeastPairValues)
       ids.push_back(i);
   }
   std::stable_sort(ids.begin(), ids.end(), [&](size_t a, size_t b) {
-    return plan.domains[plan.columns[a].domain].values <
-           plan.domains[plan.columns[b].domain].values;
+    return schema.domains[schema.columns[a].domain].values <
+           schema.domains[schema.columns[b].domain].values;
   });
   for (size_t i = 0; i + 1 < ids.size() && pairs_.size() < kMostPairs; i += 2)
     pairs_.emplace_back(ids[i], ids[i + 1]);
-  for (const PlanLabel& label : plan.labels) {
+  for (const PipelineLabel& label : schema.labels) {
     first_targets_.push_back(targets_.size());
     const bool has_classes = label.kind == LabelKind::kClass && label.classes > 2;
     targets_.resize(targets_.size() + static_cast<size_t>(has_classes ? label.classes : 1));
@@ -97,19 +84,20 @@ double PipelineTruth::trust(size_t domain, int64_t rank, double trusted) const {
   return probability / (probability + trusted);
 }
 
-// Of the preferred kind with probability `share`, where ids have kinds.
-int64_t PipelineTruth::draw_id(const PlanColumn& column, uint64_t kind, double share,
+// An id of the preferred kind with probability `share`, where ids have kinds.
+int64_t PipelineTruth::draw_id(const PipelineColumn& column, uint64_t kind, double share,
                                Random& random) const {
   const Zipf& law = domains_[column.domain].law;
-  const bool is_preferred = plan_.domains[column.domain].has_histories && random.uniform() < share;
+  const bool is_preferred =
+      schema_.domains[column.domain].has_histories && random.uniform() < share;
   int64_t rank = law.draw(random);
   for (int tries = 0; is_preferred && tries < 12 && kind_of(column.domain, rank) != kind; ++tries)
     rank = law.draw(random);
   return rank;
 }
 
-void PipelineTruth::draw_column(const PlanColumn& column, uint64_t kind, Random& random,
-                                PlanRow& row, PlanValues& values) const {
+void PipelineTruth::draw_column(const PipelineColumn& column, uint64_t kind, Random& random,
+                                PipelineRow& row, PipelineValues& values) const {
   values.ranks.clear();
   values.numbers.clear();
   int64_t count = column.least_values;
@@ -119,7 +107,7 @@ void PipelineTruth::draw_column(const PlanColumn& column, uint64_t kind, Random&
     count += static_cast<int64_t>(
         random.below(static_cast<uint64_t>(column.most_values - column.least_values + 1)));
   for (int64_t i = 0; i < count; ++i) {
-    if (column.form == PlanColumn::Form::kIds) {
+    if (column.form == PipelineColumn::Form::kIds) {
       const double share = column.sequence >= 0 ? kHistoryOfKind : kItemOfKind;
       values.ranks.push_back(draw_id(column, kind, share, random));
       if (column.is_weighted) values.numbers.push_back(0.5 + random.uniform());
@@ -133,8 +121,8 @@ void PipelineTruth::draw_column(const PlanColumn& column, uint64_t kind, Random&
 }
 
 // A few ids and, mostly, the one that is looked up.
-void PipelineTruth::draw_map(const PlanColumn& column, Random& random, const PlanRow& row,
-                             PlanValues& values) const {
+void PipelineTruth::draw_map(const PipelineColumn& column, Random& random, const PipelineRow& row,
+                             PipelineValues& values) const {
   values.ranks.clear();
   values.numbers.clear();
   for (const int64_t rank : row.columns[column.key].ranks) {
@@ -151,9 +139,9 @@ void PipelineTruth::draw_map(const PlanColumn& column, Random& random, const Pla
   for (size_t i = 0; i < values.ranks.size(); ++i) values.numbers.push_back(random.normal());
 }
 
-void PipelineTruth::draw_values(Random& random, PlanRow& row) const {
+void PipelineTruth::draw_values(Random& random, PipelineRow& row) const {
   row.lengths.clear();
-  for (const int64_t longest : plan_.sequence_lengths) {
+  for (const int64_t longest : schema_.sequence_lengths) {
     // Short ones are frequent.
     const double part = random.uniform();
     const bool is_empty = random.uniform() < kEmptyHistories;
@@ -161,14 +149,16 @@ void PipelineTruth::draw_values(Random& random, PlanRow& row) const {
     row.lengths.push_back(is_empty ? 0 : std::clamp<int64_t>(length, 1, longest));
   }
   const uint64_t kind = random.below(kKinds);
-  row.columns.resize(plan_.columns.size());
-  const auto is_map = [](const PlanColumn& column) {
-    return column.form == PlanColumn::Form::kMap || column.form == PlanColumn::Form::kNestedMap;
+  row.columns.resize(schema_.columns.size());
+  const auto is_map = [](const PipelineColumn& column) {
+    return column.form == PipelineColumn::Form::kMap ||
+           column.form == PipelineColumn::Form::kNestedMap;
   };
-  for (size_t i = 0; i < plan_.columns.size(); ++i)
-    if (!is_map(plan_.columns[i])) draw_column(plan_.columns[i], kind, random, row, row.columns[i]);
-  for (size_t i = 0; i < plan_.columns.size(); ++i)
-    if (is_map(plan_.columns[i])) draw_map(plan_.columns[i], random, row, row.columns[i]);
+  for (size_t i = 0; i < schema_.columns.size(); ++i)
+    if (!is_map(schema_.columns[i]))
+      draw_column(schema_.columns[i], kind, random, row, row.columns[i]);
+  for (size_t i = 0; i < schema_.columns.size(); ++i)
+    if (is_map(schema_.columns[i])) draw_map(schema_.columns[i], random, row, row.columns[i]);
 }
 
 // Part of it is the same for all targets.
@@ -180,16 +170,17 @@ double PipelineTruth::effect_of(size_t column, uint64_t index, size_t target) co
 // The first column of each sequence that has an item: its kinds decide on the weights of elements.
 size_t PipelineTruth::leader_of(size_t column) const {
   for (size_t i = 0; i < column; ++i)
-    if (plan_.columns[i].query >= 0 && plan_.columns[i].sequence == plan_.columns[column].sequence)
+    if (schema_.columns[i].query >= 0 &&
+        schema_.columns[i].sequence == schema_.columns[column].sequence)
       return i;
   return column;
 }
 
 // The mean effect of the elements, those of the kind of the row's item counting kSameKind times;
 // rare ids have little effect.
-double PipelineTruth::history_effect(const PlanRow& row, size_t column, size_t target) const {
+double PipelineTruth::history_effect(const PipelineRow& row, size_t column, size_t target) const {
   const size_t at = leader_of(column);
-  const PlanColumn& leader = plan_.columns[at];
+  const PipelineColumn& leader = schema_.columns[at];
   const std::vector<int64_t>& items = row.columns[static_cast<size_t>(leader.query)].ranks;
   if (items.empty()) return 0;
   const uint64_t kind = kind_of(leader.domain, items[0]);
@@ -197,30 +188,30 @@ double PipelineTruth::history_effect(const PlanRow& row, size_t column, size_t t
   double sum = 0, weights = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const double weight = kind_of(leader.domain, row.columns[at].ranks[i]) == kind ? kSameKind : 1;
-    sum += weight * trust(plan_.columns[column].domain, ranks[i], kTrustedInHistory) *
+    sum += weight * trust(schema_.columns[column].domain, ranks[i], kTrustedInHistory) *
            effect_of(column, static_cast<uint64_t>(ranks[i]), target);
     weights += weight;
   }
   return weights > 0 ? sum / weights : 0.0;
 }
 
-PipelineTruth::Parts PipelineTruth::parts_of(const PlanRow& row, size_t target) const {
+PipelineTruth::Parts PipelineTruth::parts_of(const PipelineRow& row, size_t target) const {
   Parts parts;
-  for (size_t i = 0; i < plan_.columns.size(); ++i) {
-    const PlanColumn& column = plan_.columns[i];
-    const PlanValues& values = row.columns[i];
+  for (size_t i = 0; i < schema_.columns.size(); ++i) {
+    const PipelineColumn& column = schema_.columns[i];
+    const PipelineValues& values = row.columns[i];
     if (column.query >= 0) {
       parts.histories += history_effect(row, i, target);
       continue;
     }
     const size_t count = std::max(values.ranks.size(), values.numbers.size());
     double sum = 0;
-    for (size_t k = 0; k < count && column.form == PlanColumn::Form::kIds; ++k)
+    for (size_t k = 0; k < count && column.form == PipelineColumn::Form::kIds; ++k)
       sum += trust(column.domain, values.ranks[k], kTrustedProbability) *
              effect_of(i, static_cast<uint64_t>(values.ranks[k]), target);
     if (count > 0) parts.ids += sum / static_cast<double>(count);
     sum = 0;
-    for (size_t k = 0; k < count && column.form == PlanColumn::Form::kNumbers; ++k)
+    for (size_t k = 0; k < count && column.form == PipelineColumn::Form::kNumbers; ++k)
       sum += std::clamp(values.numbers[k], -3.0, 3.0) * effect_of(i, k, target);
     if (count > 0) parts.numbers += sum / static_cast<double>(count);
   }
@@ -228,7 +219,7 @@ PipelineTruth::Parts PipelineTruth::parts_of(const PlanRow& row, size_t target) 
     const auto hidden = [&](size_t column) {
       const std::vector<int64_t>& ranks = row.columns[column].ranks;
       if (ranks.empty()) return 0.0;
-      return trust(plan_.columns[column].domain, ranks[0], kTrustedProbability) *
+      return trust(schema_.columns[column].domain, ranks[0], kTrustedProbability) *
              effect(seed_, stream(Use::kHidden, column), static_cast<uint64_t>(ranks[0]));
     };
     parts.pairs += hidden(a) * hidden(b);
@@ -242,24 +233,24 @@ double PipelineTruth::logit_of(const Parts& parts, const Target& target) const {
 }
 
 void PipelineTruth::calibrate() {
-  std::vector<PlanRow> rows(kCalibrationRows);
+  std::vector<PipelineRow> rows(kCalibrationRows);
   for (int64_t i = 0; i < kCalibrationRows; ++i) {
-    Random random = row_random(seed_, SynthSplit::kCalibration, i);
+    Random random = row_random(Use::kRow, seed_, SynthSplit::kCalibration, i);
     draw_values(random, rows[static_cast<size_t>(i)]);
   }
-  for (size_t label = 0; label < plan_.labels.size(); ++label) {
-    const bool is_last = label + 1 == plan_.labels.size();
+  for (size_t label = 0; label < schema_.labels.size(); ++label) {
+    const bool is_last = label + 1 == schema_.labels.size();
     const size_t end = is_last ? targets_.size() : first_targets_[label + 1];
     for (size_t target = first_targets_[label]; target < end; ++target)
       calibrate_target(target, rows,
-                       plan_.labels[label].parent >= 0 ? kConditionalMean : kLabelMean);
+                       schema_.labels[label].parent >= 0 ? kConditionalMean : kLabelMean);
   }
 }
 
-void PipelineTruth::calibrate_target(size_t at, const std::vector<PlanRow>& rows,
+void PipelineTruth::calibrate_target(size_t at, const std::vector<PipelineRow>& rows,
                                      double label_mean) {
   std::vector<Parts> parts;
-  for (const PlanRow& row : rows) parts.push_back(parts_of(row, at));
+  for (const PipelineRow& row : rows) parts.push_back(parts_of(row, at));
   const auto weight = [&](double Parts::*part, double share) {
     std::vector<double> values;
     for (const Parts& one : parts) values.push_back(one.*part);
@@ -278,8 +269,8 @@ void PipelineTruth::calibrate_target(size_t at, const std::vector<PlanRow>& rows
   target.bias = bias_for(logits, label_mean);
 }
 
-void PipelineTruth::draw_class(size_t at, Random& random, PlanRow& row) const {
-  const PlanLabel& label = plan_.labels[at];
+void PipelineTruth::draw_class(size_t at, Random& random, PipelineRow& row) const {
+  const PipelineLabel& label = schema_.labels[at];
   std::vector<double>& probabilities = row.class_probabilities[at];
   probabilities.assign(static_cast<size_t>(label.classes), 1.0);
   double sum = 0;
@@ -301,11 +292,11 @@ void PipelineTruth::draw_class(size_t at, Random& random, PlanRow& row) const {
 }
 
 // Its parent is drawn.
-void PipelineTruth::draw_label(size_t at, Random& random, PlanRow& row) const {
-  const PlanLabel& label = plan_.labels[at];
+void PipelineTruth::draw_label(size_t at, Random& random, PipelineRow& row) const {
+  const PipelineLabel& label = schema_.labels[at];
   if (label.column >= 0) {
     const auto column = static_cast<size_t>(label.column);
-    const int64_t id = number_of(plan_.columns[column].domain, row.columns[column].ranks[0]);
+    const int64_t id = number_of(schema_.columns[column].domain, row.columns[column].ranks[0]);
     row.labels[at] = static_cast<double>(id);
     return;
   }
@@ -325,21 +316,21 @@ void PipelineTruth::draw_label(size_t at, Random& random, PlanRow& row) const {
     row.truths[at] = logit(sigmoid(value) * sigmoid(row.truths[static_cast<size_t>(label.parent)]));
 }
 
-void PipelineTruth::draw_labels(Random& random, PlanRow& row) const {
-  row.labels.assign(plan_.labels.size(), 0);
-  row.truths.assign(plan_.labels.size(), 0);
-  row.truths_given_parent.assign(plan_.labels.size(), 0);
-  row.class_probabilities.resize(plan_.labels.size());
-  for (size_t i = 0; i < plan_.labels.size(); ++i)
-    if (plan_.labels[i].parent < 0) draw_label(i, random, row);
-  for (size_t i = 0; i < plan_.labels.size(); ++i)
-    if (plan_.labels[i].parent >= 0) draw_label(i, random, row);
-  row.weights.resize(plan_.weight_fields.size());
+void PipelineTruth::draw_labels(Random& random, PipelineRow& row) const {
+  row.labels.assign(schema_.labels.size(), 0);
+  row.truths.assign(schema_.labels.size(), 0);
+  row.truths_given_parent.assign(schema_.labels.size(), 0);
+  row.class_probabilities.resize(schema_.labels.size());
+  for (size_t i = 0; i < schema_.labels.size(); ++i)
+    if (schema_.labels[i].parent < 0) draw_label(i, random, row);
+  for (size_t i = 0; i < schema_.labels.size(); ++i)
+    if (schema_.labels[i].parent >= 0) draw_label(i, random, row);
+  row.weights.resize(schema_.weight_fields.size());
   for (double& weight : row.weights) weight = 0.5 + random.uniform();
 }
 
-void PipelineTruth::draw(SynthSplit split, int64_t index, PlanRow& row) const {
-  Random random = row_random(seed_, split, index);
+void PipelineTruth::draw(SynthSplit split, int64_t index, PipelineRow& row) const {
+  Random random = row_random(Use::kRow, seed_, split, index);
   draw_values(random, row);
   draw_labels(random, row);
 }

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/synth/pipeline_plan.h"
+#include "data/synth/pipeline_schema.h"
 #include "data/synth/planted_truth.h"
 #include "data/synth/zipf.h"
 
@@ -22,24 +22,24 @@ namespace emblem {
 inline constexpr double kRoot12 = 3.4641016151377544;
 
 // Values of one column: of a row, or of the elements of its sequence.
-struct PlanValues {
+struct PipelineValues {
   std::vector<int64_t> ranks;  // ids, 0 being the most frequent
   // kNumbers: deviations from the mean, mostly in [-2, 2]; weighted ids: their weights; kMap: the
   // value of each id
   std::vector<double> numbers;
 };
 
-struct PlanRow {
-  std::vector<int64_t> lengths;     // of the sequences
-  std::vector<PlanValues> columns;  // as SynthPlan::columns
-  std::vector<double> labels;       // as SynthPlan::labels
+struct PipelineRow {
+  std::vector<int64_t> lengths;         // lengths of the sequences
+  std::vector<PipelineValues> columns;  // as PipelineSchema::columns
+  std::vector<double> labels;           // as PipelineSchema::labels
   // What is true of each label: the logit of its probability, for numbers the mean, and the
   // probabilities of classes where there are more than two.
   std::vector<double> truths;
-  // The same where PlanLabel::parent is 1: of labels without a parent, the truth.
+  // The same where PipelineLabel::parent is 1: of labels without a parent, the truth.
   std::vector<double> truths_given_parent;
   std::vector<std::vector<double>> class_probabilities;
-  std::vector<double> weights;  // as SynthPlan::weight_fields
+  std::vector<double> weights;  // as PipelineSchema::weight_fields
 };
 
 // Const methods may run concurrently.
@@ -47,10 +47,10 @@ class PipelineTruth {
  public:
   static constexpr double kNoise = 0.5;  // deviation of labels that are numbers from their mean
 
-  PipelineTruth(const SynthPlan& plan, uint64_t seed, double alpha);
+  PipelineTruth(const PipelineSchema& schema, uint64_t seed, double alpha);
 
   // Row number `index` of a split. Depends on nothing else.
-  void draw(SynthSplit split, int64_t index, PlanRow& row) const;
+  void draw(SynthSplit split, int64_t index, PipelineRow& row) const;
 
   // The number of an id in files, for a rank of a domain.
   int64_t number_of(size_t domain, int64_t rank) const { return domains_[domain].scatter(rank); }
@@ -69,31 +69,31 @@ class PipelineTruth {
     double bias = 0;
   };
 
-  void draw_values(Random& random, PlanRow& row) const;
-  void draw_column(const PlanColumn& column, uint64_t kind, Random& random, PlanRow& row,
-                   PlanValues& values) const;
-  void draw_map(const PlanColumn& column, Random& random, const PlanRow& row,
-                PlanValues& values) const;
-  int64_t draw_id(const PlanColumn& column, uint64_t kind, double share, Random& random) const;
-  void draw_labels(Random& random, PlanRow& row) const;
-  void draw_label(size_t label, Random& random, PlanRow& row) const;
-  void draw_class(size_t label, Random& random, PlanRow& row) const;
+  void draw_values(Random& random, PipelineRow& row) const;
+  void draw_column(const PipelineColumn& column, uint64_t kind, Random& random, PipelineRow& row,
+                   PipelineValues& values) const;
+  void draw_map(const PipelineColumn& column, Random& random, const PipelineRow& row,
+                PipelineValues& values) const;
+  int64_t draw_id(const PipelineColumn& column, uint64_t kind, double share, Random& random) const;
+  void draw_labels(Random& random, PipelineRow& row) const;
+  void draw_label(size_t label, Random& random, PipelineRow& row) const;
+  void draw_class(size_t label, Random& random, PipelineRow& row) const;
 
   void calibrate();
-  void calibrate_target(size_t target, const std::vector<PlanRow>& rows, double label_mean);
-  Parts parts_of(const PlanRow& row, size_t target) const;
+  void calibrate_target(size_t target, const std::vector<PipelineRow>& rows, double label_mean);
+  Parts parts_of(const PipelineRow& row, size_t target) const;
   double logit_of(const Parts& parts, const Target& target) const;
   double effect_of(size_t column, uint64_t index, size_t target) const;
   double trust(size_t domain, int64_t rank, double trusted) const;
   uint64_t kind_of(size_t domain, int64_t rank) const;
   size_t leader_of(size_t column) const;
-  double history_effect(const PlanRow& row, size_t column, size_t target) const;
+  double history_effect(const PipelineRow& row, size_t column, size_t target) const;
 
-  const SynthPlan& plan_;
+  const PipelineSchema& schema_;
   uint64_t seed_;
   std::vector<Domain> domains_;
-  std::vector<std::pair<size_t, size_t>> pairs_;  // of columns
-  std::vector<size_t> first_targets_;             // of labels
+  std::vector<std::pair<size_t, size_t>> pairs_;  // pairs of columns
+  std::vector<size_t> first_targets_;             // first targets of labels
   std::vector<Target> targets_;
 };
 

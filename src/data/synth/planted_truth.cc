@@ -5,14 +5,14 @@
 #include <limits>
 #include <numeric>
 
-#include "data/synth/logits.h"
+#include "data/synth/streams.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
 // Streams of random numbers: what they are for in the high byte.
-enum class Use : uint64_t {
+enum class PlantedUse : uint64_t {
   kRow = 1,
   kDense = 2,
   kStrength = 3,
@@ -20,33 +20,18 @@ enum class Use : uint64_t {
   kKeyEffect = 5,
   kHidden = 6
 };
-constexpr uint64_t stream(Use use, uint64_t rest = 0) {
-  return static_cast<uint64_t>(use) << 56 | rest;
-}
 
-constexpr double kLogitDeviation = 1.4;  // gives a best AUC of about 0.80 at the label mean below
-constexpr double kLabelMean = 0.25;
+constexpr double kPlantedDeviation = 1.4;  // gives a best AUC of about 0.80 at the label mean below
+constexpr double kPlantedMean = 0.25;
 // Shares of the variance of the logit.
-constexpr double kDenseShare = 0.39, kKeyShare = 0.57, kPairShare = 0.04;
+constexpr double kDenseShare = 0.39, kKeyShare = 0.57, kPlantedPairShare = 0.04;
 // The effect of a key is scaled by its occurrences in kLearningRows rows, relative to
 // kTrustedCount.
 constexpr double kLearningRows = 1e6, kTrustedCount = 20000;
-constexpr size_t kMostPairs = 2;
-constexpr int64_t kLeastPairValues = 16;
-constexpr int64_t kCalibrationRows = 16384;
+constexpr size_t kMostPlantedPairs = 2;
+constexpr int64_t kLeastPlantedPairValues = 16;
+constexpr int64_t kPlantedCalibrationRows = 16384;
 constexpr double kOutlier = 5;  // effects of counts stop growing here, in deviations
-
-// Mean 0, variance 1, bounded: no key is beyond what a model can learn in a few steps.
-double effect(uint64_t seed, uint64_t stream, uint64_t index) {
-  constexpr double kRoot3 = 1.7320508075688772;
-  return kRoot3 * (2.0 * random_uniform(seed, stream, index) - 1.0);
-}
-
-// A row's own sequence.
-Random row_random(uint64_t seed, SynthSplit split, int64_t index) {
-  return {seed,
-          stream(Use::kRow, static_cast<uint64_t>(split) << 48 | static_cast<uint64_t>(index))};
-}
 
 struct Moments {
   double count = 0, sum = 0, squares = 0;
@@ -80,7 +65,7 @@ SynthModel::SynthModel(SynthShape shape) : shape_(std::move(shape)) {
 
 void SynthModel::make_dense() {
   for (int i = 0; i < shape_.num_dense; ++i) {
-    Random random{shape_.seed, stream(Use::kDense, static_cast<uint64_t>(i))};
+    Random random{shape_.seed, stream(PlantedUse::kDense, static_cast<uint64_t>(i))};
     Dense dense;
     // From columns that are mostly 0 to 2 up to columns of thousands, as Criteo's are.
     dense.log_mean = 0.7 + 5.0 * random.uniform();
@@ -95,9 +80,10 @@ void SynthModel::make_fields() {
     const int64_t values = shape_.cardinalities[i];
     EMBLEM_REQUIRE(values >= 1 && values <= Scatter::kMostValues, "the cardinality of C", i + 1,
                    " is ", values, "; expected 1 to ", Scatter::kMostValues);
-    const double strength = 0.25 + std::fabs(random_normal(shape_.seed, stream(Use::kStrength), i));
+    const double strength =
+        0.25 + std::fabs(random_normal(shape_.seed, stream(PlantedUse::kStrength), i));
     fields_.push_back({Zipf(values, shape_.alpha),
-                       Scatter(values, shape_.seed, stream(Use::kScatter, i)), strength});
+                       Scatter(values, shape_.seed, stream(PlantedUse::kScatter, i)), strength});
   }
 }
 
@@ -105,11 +91,11 @@ void SynthModel::make_fields() {
 void SynthModel::make_pairs() {
   std::vector<size_t> order(fields_.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::erase_if(order, [&](size_t i) { return shape_.cardinalities[i] < kLeastPairValues; });
+  std::erase_if(order, [&](size_t i) { return shape_.cardinalities[i] < kLeastPlantedPairValues; });
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return shape_.cardinalities[a] < shape_.cardinalities[b];
   });
-  for (size_t i = 0; i + 1 < order.size() && pairs_.size() < kMostPairs; i += 2) {
+  for (size_t i = 0; i + 1 < order.size() && pairs_.size() < kMostPlantedPairs; i += 2) {
     pairs_.push_back({order[i], order[i + 1]});
   }
 }
@@ -137,12 +123,12 @@ void SynthModel::draw_features(Random& random, SynthRow& row) const {
 
 double SynthModel::key_effect(size_t field, int64_t rank) const {
   return fields_[field].strength * trust(field, rank) *
-         effect(shape_.seed, stream(Use::kKeyEffect, field), static_cast<uint64_t>(rank));
+         effect(shape_.seed, stream(PlantedUse::kKeyEffect, field), static_cast<uint64_t>(rank));
 }
 
 double SynthModel::hidden(size_t field, int64_t rank) const {
   return trust(field, rank) *
-         effect(shape_.seed, stream(Use::kHidden, field), static_cast<uint64_t>(rank));
+         effect(shape_.seed, stream(PlantedUse::kHidden, field), static_cast<uint64_t>(rank));
 }
 
 SynthModel::Parts SynthModel::parts_of(const SynthRow& row) const {
@@ -168,9 +154,9 @@ SynthModel::Parts SynthModel::parts_of(const SynthRow& row) const {
 // Measures on rows of their own what the parts weigh, so that every shape ends up with the wanted
 // spread of logits, shares of the parts, and mean label.
 void SynthModel::calibrate() {
-  std::vector<SynthRow> rows(kCalibrationRows);
-  for (int64_t i = 0; i < kCalibrationRows; ++i) {
-    Random random = row_random(shape_.seed, SynthSplit::kCalibration, i);
+  std::vector<SynthRow> rows(kPlantedCalibrationRows);
+  for (int64_t i = 0; i < kPlantedCalibrationRows; ++i) {
+    Random random = row_random(PlantedUse::kRow, shape_.seed, SynthSplit::kCalibration, i);
     draw_features(random, rows[i]);
   }
   center_dense(rows);
@@ -185,15 +171,15 @@ void SynthModel::calibrate() {
   const auto weight = [](const Moments& part, double share) {
     return part.deviation() > 1e-9 ? std::sqrt(share) / part.deviation() : 0.0;
   };
-  weight_ = {weight(dense, kDenseShare), weight(keys, kKeyShare), weight(pairs, kPairShare)};
+  weight_ = {weight(dense, kDenseShare), weight(keys, kKeyShare), weight(pairs, kPlantedPairShare)};
   // Parts may be absent (no dense columns, say) and are not quite independent.
   Moments total;
   for (const Parts& part : parts) total.add(logit_of(part));
-  const double stretch = kLogitDeviation / std::max(1e-9, total.deviation());
+  const double stretch = kPlantedDeviation / std::max(1e-9, total.deviation());
   weight_ = {weight_.dense * stretch, weight_.keys * stretch, weight_.pairs * stretch};
   std::vector<double> logits;
   for (const Parts& part : parts) logits.push_back(logit_of(part));
-  bias_ = bias_for(logits, kLabelMean);
+  bias_ = bias_for(logits, kPlantedMean);
 }
 
 void SynthModel::center_dense(const std::vector<SynthRow>& rows) {
@@ -214,7 +200,7 @@ double SynthModel::logit_of(const Parts& parts) const {
 }
 
 void SynthModel::draw(SynthSplit split, int64_t index, SynthRow& row) const {
-  Random random = row_random(shape_.seed, split, index);
+  Random random = row_random(PlantedUse::kRow, shape_.seed, split, index);
   draw_features(random, row);
   row.logit = logit_of(parts_of(row));
   row.label = random.uniform() < sigmoid(row.logit) ? 1.0f : 0.0f;

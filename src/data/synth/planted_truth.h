@@ -32,7 +32,7 @@ enum class SynthSplit : uint8_t { kTrain, kTest, kCalibration };
 // A row before it is written.
 struct SynthRow {
   std::vector<float> dense;    // NaN where missing
-  std::vector<int64_t> ranks;  // of the keys, 0 being the most frequent; -1 where missing
+  std::vector<int64_t> ranks;  // ranks of the keys, 0 being the most frequent; -1 where missing
   double logit = 0;
   float label = 0;
 };
@@ -53,8 +53,8 @@ class SynthModel {
 
  private:
   struct Dense {
-    double log_mean, log_deviation;            // of the counts
-    double center = 0, inverse_deviation = 1;  // of log(x + 3) over the rows
+    double log_mean, log_deviation;            // parameters of the log-normal counts
+    double center = 0, inverse_deviation = 1;  // moments of log(x + 3) over the rows
     double slope;
   };
   struct Field {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "config/load.h"
+#include "config/load/load.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/pipeline.pb.h"
+#include "config/proto/pipeline.pb.h"
 
 namespace emblem {
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/progress.h"
-#include "core/thread_pool.h"
+#include "core/system/progress.h"
+#include "core/threads/thread_pool.h"
 #include "data/synth/planted_truth.h"
 #include "data/synth/score_summary.h"
 #include "emblem/error.h"
@@ -40,8 +40,8 @@ const std::vector<Tables>& all_tables() {
 }
 
 // Rows of one unit of work: generated and encoded on one thread, appended in order.
-constexpr int64_t kChunkRows = 4096;
-constexpr int64_t kChunksAtOnce = 16;
+constexpr int64_t kSynthChunkRows = 4096;
+constexpr int64_t kSynthChunksAtOnce = 16;
 
 struct Chunk {
   Block block;
@@ -92,16 +92,16 @@ SynthSplitResult write_split(const Context& context, const SynthModel& model, Sy
                              int64_t rows, RowWriter& writer, Progress& progress,
                              int64_t rows_before) {
   ScoreSummary scores;
-  std::vector<Chunk> chunks(kChunksAtOnce);
-  for (int64_t begin = 0; begin < rows; begin += kChunksAtOnce * kChunkRows) {
-    const int64_t count = std::min(rows - begin, kChunksAtOnce * kChunkRows);
-    parallel_for(context, count, kChunkRows, [&](int64_t from, int64_t to) {
-      Chunk& chunk = chunks[from / kChunkRows];
+  std::vector<Chunk> chunks(kSynthChunksAtOnce);
+  for (int64_t begin = 0; begin < rows; begin += kSynthChunksAtOnce * kSynthChunkRows) {
+    const int64_t count = std::min(rows - begin, kSynthChunksAtOnce * kSynthChunkRows);
+    parallel_for(context, count, kSynthChunkRows, [&](int64_t from, int64_t to) {
+      Chunk& chunk = chunks[from / kSynthChunkRows];
       fill(model, split, begin + from, begin + to, chunk);
       writer.encode(chunk.block, begin + from, chunk.encoded);
     });
-    for (int64_t from = 0; from < count; from += kChunkRows) {
-      const Chunk& chunk = chunks[from / kChunkRows];
+    for (int64_t from = 0; from < count; from += kSynthChunkRows) {
+      const Chunk& chunk = chunks[from / kSynthChunkRows];
       writer.append(chunk.encoded);
       for (int64_t i = 0; i < chunk.block.rows; ++i) {
         scores.add(chunk.logits[i], chunk.block.columns[0].floats[i]);
@@ -135,7 +135,7 @@ std::string metadata(const SynthOptions& options, const SynthShape& shape,
       {"missing_dense", shape.missing_dense},
       {"missing_sparse", shape.missing_sparse},
       {"label_mean", result.train.label_mean},
-      // On the test split: what no model can be expected to pass.
+      // The AUC on the test split: what no model can be expected to pass.
       {"best_auc", result.test.best_auc},
       {"best_log_loss", result.test.best_log_loss},
       {"train", to_json(result.train)},

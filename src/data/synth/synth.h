@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "data/format/writer.h"
 
 namespace emblem {
@@ -21,7 +21,7 @@ struct SynthOptions {
   uint64_t seed = 1;
   double alpha = 1.05;
   std::string tables = "kaggle";       // table_names()
-  double scale = 1.0;                  // of the cardinalities; none becomes less than 2
+  double scale = 1.0;                  // factor of the cardinalities; none becomes less than 2
   std::vector<int64_t> cardinalities;  // instead of tables and scale
   int num_dense = 13;
   // More fields than the tables name take their cardinalities from the front again. -1: as many as

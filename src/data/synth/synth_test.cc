@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "data/format/reader.h"
 #include "data/synth/planted_truth.h"
 #include "data/synth/score_summary.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "core/random.h"
+#include "core/math/random.h"
 
 namespace emblem {
 
@@ -44,8 +44,8 @@ class Zipf {
  private:
   double density(double x) const { return std::exp(-exponent_ * std::log(x)); }
 
-  // Of the density from 1 to x: (x^(1 - s) - 1) / (1 - s), written so that s = 1 is no special
-  // case.
+  // The integral of the density from 1 to x: (x^(1 - s) - 1) / (1 - s), written so that s = 1
+  // is no special case.
   double integral(double x) const {
     const double log_x = std::log(x);
     const double t = (1 - exponent_) * log_x;

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/cuda_check.h"
-#include "core/launch_early.cuh"
-#include "core/pinned.h"
-#include "core/shared_memory.h"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
+#include "core/device/launch_early.cuh"
+#include "core/files/shared_memory.h"
+#include "core/memory/pinned.h"
 #include "embedding/cache/cached_rows.cuh"
-#include "embedding/cuda/occupancy.h"
+#include "embedding/cuda/table/occupancy.h"
 #include "embedding/rows_ref.h"
 
 namespace emblem::cuda {
@@ -14,9 +15,10 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kTileRows = 32;   // of which a warp handles one feature
-constexpr int kMaxWarps = 32;   // of a block, one per feature
-constexpr int kThreads = 1024;  // of blocks that handle misses: barriers of few blocks are fast
+constexpr int kTileRows = 32;  // rows of a tile, of which a warp handles one feature
+constexpr int kMaxWarps = 32;  // warps of a block, one per feature
+// Threads of blocks that handle misses: barriers of few blocks are fast.
+constexpr int kThreads = 1024;
 constexpr int kInsertThreads = 256;
 // Few warps saturate the bus, and their rows are close together in memory.
 constexpr uint32_t kFetchingWarps = 512;
@@ -328,8 +330,7 @@ void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t 
     find_few_addresses_kernel<<<1, threads, shared, context.stream>>>(batch);
     return cuda_check(cudaGetLastError(), "launching find_few_addresses_kernel");
   }
-  find_addresses_kernel<<<static_cast<unsigned>((rows + kTileRows - 1) / kTileRows), threads,
-                          shared, context.stream>>>(batch);
+  find_addresses_kernel<<<blocks_of(rows, kTileRows), threads, shared, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_addresses_kernel");
   const auto* kernel = reinterpret_cast<const void*>(handle_misses_kernel);
   void* arguments[] = {&batch};
@@ -364,9 +365,8 @@ char* CachedRows::staged_row(int64_t i) {
 void CachedRows::insert_staged(const Context& context, const uint8_t* insert, int64_t count) {
   if (count == 0) return;
   constexpr int64_t kEach = kInsertThreads / 32;
-  insert_staged_kernel<<<static_cast<unsigned>((count + kEach - 1) / kEach), kInsertThreads, 0,
-                         context.stream>>>(Parts::batch(*this), settings_.cache->epochs(), insert,
-                                           count);
+  insert_staged_kernel<<<blocks_of(count, kEach), kInsertThreads, 0, context.stream>>>(
+      Parts::batch(*this), settings_.cache->epochs(), insert, count);
   cuda_check(cudaGetLastError(), "launching insert_staged_kernel");
 }
 

@@ -3,8 +3,8 @@
 
 #include "embedding/cache/cached_rows.h"
 #include "embedding/cache/row_cache.cuh"
-#include "embedding/cuda/by_address.cuh"
-#include "embedding/cuda/warp_append.cuh"
+#include "embedding/cuda/lookup/by_address.cuh"
+#include "embedding/cuda/table/warp_append.cuh"
 
 namespace emblem::cuda {
 
@@ -16,7 +16,7 @@ struct BackingTableRef {
   int64_t dim;
 };
 
-// In device memory; zero before and after a pass, except for the last member.
+// Counters in device memory; zero before and after a pass, except for the last member.
 struct MissCounters {
   uint32_t distinct, lookups, absent;
   uint32_t bins[kAddressBins];
@@ -49,7 +49,7 @@ struct CachedBatch {
   int32_t* staged_tables;
   DType dtype;
 
-  // In host memory.
+  // The report in host memory.
   MissReport* report;
   uint32_t* reported_misses;  // [tables]
   int64_t* missing_keys;

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "core/buffer.h"
-#include "core/half.h"
+#include "core/math/half.h"
+#include "core/memory/buffer.h"
 #include "embedding/cache/row_cache.h"
 #include "embedding/settings.h"
 
@@ -23,7 +23,7 @@ inline constexpr int64_t kNoKey = std::numeric_limits<int64_t>::min();
 
 // The input of a pass, in device memory, filled before it runs.
 struct KeysOnDevice {
-  const uint32_t* rows = nullptr;  // of the batch; rows beyond get a row of zeros
+  const uint32_t* rows = nullptr;  // rows of the batch; rows beyond get a row of zeros
   const int64_t* keys =
       nullptr;  // [positions], see CachedRows::find; kNoKey gets a row of zeros too
 };
@@ -31,7 +31,7 @@ struct KeysOnDevice {
 // A table whose rows are cached.
 struct BackingTable {
   int64_t dim = 0;
-  Initializer missing = {Initializer::Kind::kConstant, 0.0f, 0.0f};  // of keys without a row
+  Initializer missing = {Initializer::Kind::kConstant, 0.0f, 0.0f};  // values of keys without a row
   uint64_t seed = 1;
   // Pinned host memory from which the GPU reads the row of key k, at rows + k * row_bytes, for k <
   // count. Null: the misses of a pass are reported, and read as `missing` until they are inserted.
@@ -48,10 +48,10 @@ struct MissReport {
 
 struct CachedRowsSettings {
   RowCache* cache = nullptr;         // borrowed; shared by any number of these
-  DType dtype = DType::kF32;         // of the rows
+  DType dtype = DType::kF32;         // type of the rows
   std::vector<BackingTable> tables;  // those of the cache
-  std::vector<int> features;         // the table of each; at most one key a row of the batch
-  int64_t max_rows = 0;              // of a batch
+  std::vector<int> features;         // the table of each; at most one key per row of the batch
+  int64_t max_rows = 0;              // limit of rows of a batch
 };
 
 // Used by one thread, on one stream at a time.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/context.h"
+#include "core/device/context.h"
 
 namespace emblem::cuda {
 

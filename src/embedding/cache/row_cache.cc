@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "core/pinned.h"
+#include "core/memory/pinned.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -80,7 +80,7 @@ RowCache::RowCache(const Context& context, RowCacheSettings settings)
   EMBLEM_REQUIRE(slots_ < int64_t{kNoSlot32}, "a cache of ", slots_,
                  " rows is larger than the 4294967294 that one may have");
   tags_ = Buffer<uint8_t>::zeros(context, slots_);
-  entries_ = Buffer<CacheEntry>::zeros(context, slots_);
+  entries_ = Buffer<RowCacheEntry>::zeros(context, slots_);
   counts_ = Buffer<uint32_t>::zeros(context, slots_);
   retired_ = Buffer<uint64_t>::zeros(context, slots_);
   locks_ = Buffer<uint32_t>::zeros(context, sets);
@@ -106,7 +106,7 @@ RowCache::RowCache(const Context& context, RowCacheSettings settings)
 RowCache::~RowCache() = default;
 
 int64_t RowCache::bytes() const {
-  return slots_ * (settings_.row_bytes + 1 + static_cast<int64_t>(sizeof(CacheEntry)) + 4 + 8);
+  return slots_ * (settings_.row_bytes + 1 + static_cast<int64_t>(sizeof(RowCacheEntry)) + 4 + 8);
 }
 
 uint64_t RowCache::begin_read() {
@@ -189,10 +189,10 @@ std::vector<int64_t> RowCache::keys(int table) const {
   const CacheSets sets = sets_[static_cast<size_t>(table)];
   const int64_t first = int64_t{sets.first} * kWays, count = int64_t{sets.count} * kWays;
   std::vector<uint8_t> tags(static_cast<size_t>(count));
-  std::vector<CacheEntry> entries(static_cast<size_t>(count));
+  std::vector<RowCacheEntry> entries(static_cast<size_t>(count));
   detail::copy(context_, tags.data(), tags_.data() + first, tags.size());
   detail::copy(context_, entries.data(), entries_.data() + first,
-               entries.size() * sizeof(CacheEntry));
+               entries.size() * sizeof(RowCacheEntry));
   context_.synchronize();
   std::vector<int64_t> keys;
   for (size_t slot = 0; slot < tags.size(); ++slot) {

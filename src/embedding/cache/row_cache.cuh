@@ -3,7 +3,7 @@
 #pragma once
 
 #include "embedding/cache/row_cache.h"
-#include "embedding/cuda/by_address.cuh"
+#include "embedding/cuda/lookup/by_address.cuh"
 
 namespace emblem::cuda {
 
@@ -98,7 +98,7 @@ struct SlotState {
 
   __device__ SlotState(const RowCacheRef& cache, uint32_t slot, const Insertion& insertion) {
     tag = *const_cast<volatile uint8_t*>(cache.tags + slot);
-    const auto* entry = const_cast<volatile CacheEntry*>(cache.entries + slot);
+    const auto* entry = const_cast<volatile RowCacheEntry*>(cache.entries + slot);
     key = entry->key;
     used = entry->used;
     const uint64_t retired = *const_cast<volatile uint64_t*>(cache.retired + slot);

@@ -13,14 +13,14 @@
 #include <span>
 #include <vector>
 
-#include "core/buffer.h"
-#include "core/context.h"
+#include "core/device/context.h"
+#include "core/memory/buffer.h"
 #include "embedding/cache/row_cache_ref.h"
 
 namespace emblem {
 
 namespace cuda {
-class PinnedMemory;  // core/pinned.h
+class PinnedMemory;  // core/memory/pinned.h
 }
 
 struct RowCacheSettings {
@@ -31,8 +31,8 @@ struct RowCacheSettings {
 
 // The size of a cache.
 struct CacheSize {
-  double share = 0.2;  // of the rows of all tables together
-  // Of every table, or all its rows: one batch may need all rows of a small table.
+  double share = 0.2;  // share of the rows of all tables together
+  // Rows of every table, or all it has: one batch may need all rows of a small table.
   int64_t least_rows = 65536;
   int64_t bytes = 0;  // maximum; 0: no limit
 };
@@ -45,7 +45,7 @@ std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, const Cache
 
 class RowCache {
  public:
-  // On the context's device, with that stream for insert() and read().
+  // A cache on the context's device, with that stream for insert() and read().
   RowCache(const Context& context, RowCacheSettings settings);
   ~RowCache();
 
@@ -81,25 +81,25 @@ class RowCache {
   int64_t slots_ = 0;
   std::vector<CacheSets> sets_;
   Buffer<uint8_t> tags_;
-  Buffer<CacheEntry> entries_;
+  Buffer<RowCacheEntry> entries_;
   Buffer<uint32_t> counts_, locks_;
   Buffer<uint64_t> retired_;
   Buffer<char> rows_;
   Buffer<CacheSets> tables_;
   Buffer<unsigned long long> tick_;
-  std::shared_ptr<cuda::PinnedMemory> pinned_;  // of epochs_, on a GPU
+  std::shared_ptr<cuda::PinnedMemory> pinned_;  // memory of epochs_, on a GPU
   std::unique_ptr<ReadEpochs> plain_;           // on a CPU
   volatile ReadEpochs* epochs_ = nullptr;
   RowCacheRef ref_;
 
   class ReadScope;
-  mutable std::mutex mutex_;  // of those below
+  mutable std::mutex mutex_;  // guards the members below
   std::set<uint64_t> active_;
   uint64_t issued_ = 0;
   // All reads below number `ended` have ended, and those up to `overlapping` had begun by then:
   // once these have ended too, no read uses slots that were retired before `ended`.
   uint64_t ended_ = 1, overlapping_ = 0;
-  mutable std::mutex transfer_mutex_;  // of insert, read and keys
+  mutable std::mutex transfer_mutex_;  // guards insert, read and keys
 };
 
 // The implementation on each device; `slots[i]` is that of keys[i] or kNoSlot32.
@@ -110,7 +110,7 @@ void insert_cached(const RowCacheRef& cache, const ReadEpochs& epochs, int table
                    std::span<const int64_t> keys, const char* rows, RowCache::Existing existing);
 }  // namespace cpu
 namespace cuda {
-// Of memory on the device; asynchronous.
+// Keys and results are memory on the device; asynchronous.
 void find_cached(const Context& context, const RowCacheRef& cache, int table,
                  View<const int64_t> keys, uint32_t* slots);
 void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_t* slots,

@@ -72,7 +72,7 @@ void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> k
   for (size_t i = 0; i < keys.size(); ++i) {
     slots[i] = find_slot(cache, table, keys[i]);
     if (slots[i] == kNoSlot32) continue;
-    CacheEntry& entry = cache.entries[slots[i]];
+    RowCacheEntry& entry = cache.entries[slots[i]];
     if (entry.used != *cache.tick) ++cache.counts[slots[i]];
     entry.used = *cache.tick;
   }

@@ -1,4 +1,5 @@
-#include "core/cuda_check.h"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
 #include "embedding/cache/row_cache.cuh"
 #include "embedding/cache/row_cache.h"
 
@@ -7,10 +8,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-
-unsigned blocks_of(int64_t items, int64_t each) {
-  return static_cast<unsigned>((items + each - 1) / each);
-}
 
 __global__ void __launch_bounds__(kThreads)
     find_kernel(RowCacheRef cache, uint32_t table, const int64_t* keys, int64_t count,

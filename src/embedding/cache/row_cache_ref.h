@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-#include "core/hash.h"
-#include "core/host_device.h"
+#include "core/device/host_device.h"
+#include "core/math/hash.h"
 
 namespace emblem {
 
@@ -22,7 +22,7 @@ inline constexpr uint32_t kNoSlot32 = 0xffffffffu;
 
 enum class CachePolicy : uint8_t { kLru, kLfu };
 
-struct CacheEntry {
+struct RowCacheEntry {
   int64_t key;
   uint64_t used;  // tick of the last lookup; of a new row, that of the lookup before
 };
@@ -40,12 +40,12 @@ struct ReadEpochs {
 };
 
 struct RowCacheRef {
-  uint8_t* tags = nullptr;        // [slots]; 0: no row
-  CacheEntry* entries = nullptr;  // [slots]
-  uint32_t* counts = nullptr;     // [slots] lookups, with kLfu
-  uint64_t* retired = nullptr;    // [slots] the mark of a slot without a tag
-  uint32_t* locks = nullptr;      // [sets] of writers
-  char* rows = nullptr;           // [slots, row_bytes]
+  uint8_t* tags = nullptr;           // [slots]; 0: no row
+  RowCacheEntry* entries = nullptr;  // [slots]
+  uint32_t* counts = nullptr;        // [slots] lookups, with kLfu
+  uint64_t* retired = nullptr;       // [slots] the mark of a slot without a tag
+  uint32_t* locks = nullptr;         // [sets] of writers
+  char* rows = nullptr;              // [slots, row_bytes]
   const CacheSets* tables = nullptr;
   unsigned long long* tick = nullptr;           // incremented after every lookup
   const volatile ReadEpochs* epochs = nullptr;  // in memory that host and GPU access

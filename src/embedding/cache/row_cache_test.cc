@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/device_test.h"
+#include "core/device/device_test.h"
 
 namespace emblem {
 namespace {

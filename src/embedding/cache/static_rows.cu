@@ -1,4 +1,4 @@
-#include "core/cuda_check.h"
+#include "core/device/cuda_check.h"
 #include "embedding/cache/static_rows.h"
 #include "embedding/rows_ref.h"
 

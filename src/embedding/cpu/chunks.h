@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem {
 

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "core/context.h"
-#include "core/view.h"
+#include "core/device/context.h"
+#include "core/memory/view.h"
 #include "embedding/rows_ref.h"
 #include "embedding/settings.h"
 
@@ -31,8 +31,8 @@ struct GatherPool {
   int64_t out_stride = 0;  // floats from bag to bag
 };
 
-// On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of
-// the keys.
+// Runs on the CPU (embedding/cuda/lookup/find_gather.h and update_rows.h do it on a GPU). Sums
+// in the order of the keys.
 void gather_pool(const Context& context, const GatherPool& op);
 
 namespace cpu {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/prefetch.h"
-#include "core/row_format.h"
-#include "core/thread_pool.h"
+#include "core/memory/prefetch.h"
+#include "core/memory/row_format.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/cpu/gather_pool.h"
 
 namespace emblem::cpu {
@@ -29,7 +29,7 @@ const char* row_of(const GatherPool& op, int64_t i) {
 
 struct Prefetch {
   int64_t distance;  // in keys
-  int64_t bytes;     // of a row
+  int64_t bytes;     // size of a row
 
   explicit Prefetch(const RowsRef& rows) {
     bytes = std::min<int64_t>(RowFormat{rows.dim, rows.dtype}.bytes(), 16 * kCacheLine);

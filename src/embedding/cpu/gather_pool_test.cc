@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/device_test.h"
+#include "core/device/device_test.h"
 #include "embedding/cpu/rows_on_device_test.h"
 
 namespace emblem {

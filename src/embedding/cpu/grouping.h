@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/host_vector.h"
+#include "core/memory/host_vector.h"
 #include "embedding/cpu/segment_update.h"
 #include "embedding/lookup.h"
 #include "embedding/settings.h"
@@ -22,10 +22,10 @@ struct Occurrences {
   int64_t stride = 0;
 };
 
-// For one table: its distinct rows in the order of their first occurrence, each with its
-// occurrences in the order of (feature, bag, position). Large batches are cut by the hash of the
-// key into parts that depend only on the number of keys and can be grouped concurrently. Buffers
-// are reused from batch to batch.
+// Groups the keys of one table: its distinct rows in the order of their first occurrence, each
+// with its occurrences in the order of (feature, bag, position). Large batches are cut by the
+// hash of the key into parts that depend only on the number of keys and can be grouped
+// concurrently. Buffers are reused from batch to batch.
 class Grouping {
  public:
   // `rows` > 0: row numbers are below it (and few enough for an array).
@@ -53,7 +53,7 @@ class Grouping {
  private:
   struct Slice {
     int feature;
-    int64_t begin, end;  // of its keys
+    int64_t begin, end;  // range of its keys
     int64_t first_bag;
   };
   struct Part {

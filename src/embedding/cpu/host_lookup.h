@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/host_vector.h"
+#include "core/memory/host_vector.h"
 #include "embedding/cpu/chunks.h"
 #include "embedding/cpu/gather_pool.h"
 #include "embedding/cpu/grouping.h"
@@ -91,7 +91,7 @@ class HostLookup : public Lookup {
                          uint32_t rounding_draw);
 
   std::vector<Feature> features_;
-  std::vector<FeaturePlace> columns_;  // of [bags, width] matrices
+  std::vector<FeaturePlace> columns_;  // columns of [bags, width] matrices
   std::vector<Table*> feature_tables_;
   std::vector<HostTable*> tables_;
   int64_t width_ = 0;

@@ -3,19 +3,94 @@
 // Thread-compatible: const methods may run concurrently; others need a lock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "core/host_vector.h"
-#include "embedding/cpu/admission.h"
+#include "core/memory/host_vector.h"
+#include "embedding/bins.h"
 #include "embedding/cpu/key_index.h"
-#include "embedding/cpu/row_bins.h"
 #include "embedding/cpu/rows.h"
 #include "embedding/row_share.h"
 #include "embedding/table.h"
 
 namespace emblem {
+
+// The rows of each bin of a table that evicts within bins. Thread-compatible. Of a table that does
+// not evict within bins: one bin, without a list of its rows.
+class RowBins {
+ public:
+  explicit RowBins(const TableSettings& settings) {
+    const bool evicts = settings.eviction != Eviction::kNone && settings.capacity > 0;
+    if (settings.bins == 0 || !evicts) return;
+    bins_ = held_bins(settings);
+    rows_.resize(static_cast<size_t>(bins_.count));
+  }
+
+  bool has_lists() const { return !rows_.empty(); }
+  size_t count() const { return static_cast<size_t>(bins_.count); }
+  size_t of(int64_t key) const { return bins_.of(key); }
+  std::vector<uint32_t>& rows(size_t bin) { return rows_[bin]; }
+  const std::vector<uint32_t>& rows(size_t bin) const { return rows_[bin]; }
+  int64_t bytes() const {
+    int64_t bytes = 0;
+    for (const auto& rows : rows_)
+      bytes += static_cast<int64_t>(rows.capacity() * sizeof(uint32_t));
+    return bytes;
+  }
+
+  // Makes add of this key succeed.
+  void make_room(int64_t key) {
+    if (!has_lists()) return;
+    std::vector<uint32_t>& rows = rows_[of(key)];
+    if (rows.size() == rows.capacity()) rows.reserve(2 * rows.size() + 1);
+  }
+  void add(int64_t key, uint32_t row) {
+    if (has_lists()) rows_[of(key)].push_back(row);
+  }
+  // Searches the bin.
+  void remove(int64_t key, uint32_t row) {
+    if (has_lists()) std::erase(rows_[of(key)], row);
+  }
+  void clear() {
+    for (auto& rows : rows_) rows.clear();
+  }
+
+ private:
+  HeldBins bins_;
+  std::vector<std::vector<uint32_t>> rows_;  // by bin
+};
+
+// Counts the occurrences of keys that have no row yet. Thread-compatible.
+class Admission {
+ public:
+  // threshold <= 1 admits every key at once. `capacity`: most keys of a bin to count; 0: no limit.
+  Admission(int64_t threshold, int64_t capacity, const HeldBins& bins = {})
+      : threshold_(threshold),
+        capacity_(capacity),
+        bins_(bins),
+        counts_(static_cast<size_t>(bins.count)) {}
+
+  bool open() const { return threshold_ <= 1; }
+  // Adds `occurrences` of a key. Returns its total when that reaches the threshold (and removes the
+  // key), else 0.
+  int64_t count(int64_t key, int64_t occurrences);
+  // To be called after each batch: drops the keys of a bin with the lowest counts (ties: the
+  // smaller key), in bulk, when there are too many.
+  void prune();
+
+  int64_t bytes() const;
+  std::vector<KeyCount> sorted() const;  // keys ascending
+  void restore(std::span<const KeyCount> counts);
+  void clear();
+
+ private:
+  int64_t threshold_;
+  int64_t capacity_;
+  HeldBins bins_;
+  std::vector<KeyIndex> counts_;  // by bin; the value is the count
+};
 
 // The keys of a feature in a batch, and their row numbers.
 struct KeyRun {
@@ -97,8 +172,8 @@ class HostTable : public Table {
   };
   int64_t changed(uint32_t row) const { return is_static() ? changed_[row] : meta(row).changed; }
   struct Missing {
-    uint32_t* row;    // of an occurrence of an unknown key
-    uint32_t number;  // of the key in new_keys_
+    uint32_t* row;    // row of an occurrence of an unknown key
+    uint32_t number;  // number of the key in new_keys_
   };
   Meta& meta(uint32_t row) const { return *reinterpret_cast<Meta*>(meta_.at(row)); }
   Rows make_rows() const;
@@ -115,14 +190,14 @@ class HostTable : public Table {
   int64_t capacity_of_bin() const {
     return settings_.capacity / static_cast<int64_t>(bins_.count());
   }
-  // By bin: new keys that are admitted, `wanted` in all.
+  // New keys by bin that are admitted, `wanted` in all.
   std::vector<int64_t> wanted_by_bin(int64_t wanted) const;
   void evict(int64_t count, int64_t candidates, const std::vector<bool>& spared);
   void evict_of_bin(size_t bin, int64_t count, const std::vector<bool>& spared);
-  void drop_excess_rows();  // of bins that have more than their share
+  void drop_excess_rows();  // drops rows of bins that have more than their share
   void touch(std::span<const KeyRun> runs);
-  void initialize_all(const Context& context);  // of a static table
-  // Of a key of a static table that is held.
+  void initialize_all(const Context& context);  // initializes a static table
+  // The row of a key of a static table that is held.
   uint32_t row_of(int64_t key) const {
     return static_cast<uint32_t>(settings_.held.is_everything() ? key
                                                                 : local_row(key, settings_.held));
@@ -131,13 +206,13 @@ class HostTable : public Table {
   void write_row(uint32_t row, const float* weights, const float* state);
 
   Rows rows_;
-  Slabs meta_;      // of dynamic tables
-  KeyIndex index_;  // of dynamic tables
+  Slabs meta_;      // metadata of dynamic tables
+  KeyIndex index_;  // index of dynamic tables
   RowBins bins_;
   Admission admission_;
   int64_t clock_ = 0;
   int64_t version_ = 0;
-  HostVector<uint32_t> changed_;  // of static tables: as Meta::changed
+  HostVector<uint32_t> changed_;  // flags of static tables: as Meta::changed
   int64_t next_score_ = 0;
 
   // The unknown keys of the current batch, in order of first occurrence.

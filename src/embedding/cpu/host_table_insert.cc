@@ -1,16 +1,17 @@
 // Insertion of unknown keys in training: count, admit, evict, insert.
 #include <algorithm>
 
-#include "core/prefetch.h"
+#include "core/memory/prefetch.h"
 #include "embedding/cpu/host_table.h"
 #include "embedding/cpu/lowest.h"
 
 namespace emblem {
 namespace {
 
-constexpr size_t kAhead = 8;               // prefetch distance in keys or rows
-constexpr uint64_t kGroupsPerBatch = 256;  // of a growing index, moved with every batch
-constexpr int64_t kEvictedShare = 20;      // a twentieth of the capacity is evicted at once
+constexpr size_t kAhead = 8;  // prefetch distance in keys or rows
+// Groups of a growing index that are moved with every batch.
+constexpr uint64_t kGroupsPerBatch = 256;
+constexpr int64_t kEvictedShare = 20;  // a twentieth of the capacity is evicted at once
 
 constexpr uint32_t kAdmitted = kNoRow - 1;  // placeholder for the row that a new key will get
 

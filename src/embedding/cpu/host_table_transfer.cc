@@ -1,7 +1,7 @@
 // Export and import of rows.
 #include <algorithm>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/cpu/host_table.h"
 
 namespace emblem {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/prefetch.h"
+#include "core/memory/prefetch.h"
 #include "embedding/cpu/key_index_ref.h"
 
 #if defined(__ARM_NEON)
@@ -16,7 +16,7 @@
 
 namespace emblem {
 
-// Some of the 16 slots of a group; one bit a slot, kBits apart.
+// Some of the 16 slots of a group; one bit per slot, kBits apart.
 class SlotSet {
  public:
 #if defined(__ARM_NEON)

@@ -1,7 +1,7 @@
 // embedding/cpu/initialize_rows.h - initial values of rows, a function of (seed, key, position).
 #pragma once
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "embedding/row_share.h"
 #include "embedding/rows_ref.h"
 #include "embedding/settings.h"
@@ -22,7 +22,7 @@ struct InitializeRows {
   int64_t state_floats = 0;
 };
 
-// On the CPU.
+// Runs on the CPU.
 void initialize_rows(const Context& context, const InitializeRows& op);
 
 namespace cpu {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/cpu/initialize_rows.h"
 
 namespace emblem::cpu {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/device_test.h"
+#include "core/device/device_test.h"
 #include "embedding/cpu/rows_on_device_test.h"
 
 namespace emblem {

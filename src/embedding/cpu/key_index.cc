@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/prefetch.h"
+#include "core/memory/prefetch.h"
 #include "embedding/cpu/index_probe.h"
 
 namespace emblem {
 namespace {
 
-constexpr uint64_t kMostPerGroup = 14;  // of 16, on average: more makes probes long
+constexpr uint64_t kMostPerGroup = 14;  // keys in a group of 16, on average: more makes probes long
 constexpr uint64_t kGroupsMovedAtOnce = 4;
 
 }  // namespace

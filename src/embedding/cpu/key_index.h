@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "embedding/cpu/key_index_ref.h"
 #include "embedding/cpu/pages.h"
 
@@ -77,7 +77,7 @@ class KeyIndex {
 
   Slots now_;
   Slots old_;                // being emptied into now_; erased slots in it are marked, not closed
-  uint64_t next_group_ = 0;  // of old_, to be moved
+  uint64_t next_group_ = 0;  // group of old_ to be moved next
   uint64_t moved_groups_ = 0;
 };
 

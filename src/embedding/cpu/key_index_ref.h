@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/hash.h"
-#include "core/host_device.h"
+#include "core/device/host_device.h"
+#include "core/math/hash.h"
 
 namespace emblem {
 

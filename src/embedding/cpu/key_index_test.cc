@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/random.h"
+#include "core/math/random.h"
 #include "embedding/cpu/index_probe.h"
 
 namespace emblem {

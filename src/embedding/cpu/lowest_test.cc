@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/random.h"
+#include "core/math/random.h"
 
 namespace emblem {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "core/allocation_fault.h"
+#include "core/memory/allocation_fault.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -44,7 +44,7 @@ class Slabs {
 class Rows {
  public:
   Rows(int64_t dim, DType dtype, int64_t state_floats);
-  // With rows 0 ... rows - 1 in use from the start and no others.
+  // Rows 0 ... rows - 1 are in use from the start and no others.
   static Rows fixed(int64_t dim, DType dtype, int64_t state_floats, int64_t rows);
 
   // A free row number. Its bytes are not initialized.

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/memory/buffer.h"
 #include "embedding/rows_ref.h"
 
 namespace emblem {

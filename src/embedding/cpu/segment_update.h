@@ -1,7 +1,7 @@
 // embedding/cpu/segment_update.h - sums the gradients of each row and updates the row once.
 #pragma once
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "embedding/rounding.h"
 #include "embedding/rows_ref.h"
 #include "optim/rule.h"
@@ -26,13 +26,14 @@ struct SegmentUpdate {
   const float* gradients = nullptr;
   float scale = 1.0f;
   float l2 = 0.0f;
-  Rule rule;                                 // made by at_step
-  uint32_t rounding_draw = kRoundToNearest;  // of 16-bit weights (embedding/rounding.h)
-  int64_t first_column = 0;                  // of a slice of columns
+  Rule rule;  // made by at_step
+  // Random bits for rounding to 16-bit weights (embedding/rounding.h).
+  uint32_t rounding_draw = kRoundToNearest;
+  int64_t first_column = 0;  // first column of a slice of columns
 };
 
-// On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of
-// the occurrences.
+// Runs on the CPU (embedding/cuda/lookup/find_gather.h and update_rows.h do it on a GPU). Sums
+// in the order of the occurrences.
 void segment_update(const Context& context, const SegmentUpdate& op);
 
 namespace cpu {

@@ -1,15 +1,15 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/prefetch.h"
-#include "core/thread_pool.h"
+#include "core/memory/prefetch.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/cpu/segment_update.h"
 
 namespace emblem::cpu {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kLinesAhead = 96;  // prefetch distance in cache lines
+constexpr int64_t kUpdateLinesAhead = 96;  // prefetch distance in cache lines
 constexpr int64_t kOnStack = 1024;
 
 // sum[d] over the occurrences [begin, end).
@@ -131,7 +131,7 @@ requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, Store store, int
 // How many arrays of `bytes` bytes to request ahead.
 int64_t ahead_of(int64_t bytes, int64_t most) {
   const int64_t lines = (bytes + kCacheLine - 1) / kCacheLine;
-  return std::clamp<int64_t>(kLinesAhead / std::max<int64_t>(lines, 1), 4, most);
+  return std::clamp<int64_t>(kUpdateLinesAhead / std::max<int64_t>(lines, 1), 4, most);
 }
 
 // Requests the gradients of the next occurrences.

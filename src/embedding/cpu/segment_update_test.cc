@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "core/device_test.h"
-#include "core/random.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 #include "embedding/cpu/rows_on_device_test.h"
 
 namespace emblem {

@@ -1,21 +1,20 @@
 #include "embedding/files/delta_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "config/name.h"
-#include "core/checksum.h"
-#include "core/file.h"
-#include "core/finite.h"
-#include "core/inner_path.h"
-#include "core/json_error.h"
-#include "core/self_checksum.h"
-#include "core/text.h"
+#include "config/load/name.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/math/checksum.h"
+#include "core/math/finite.h"
+#include "core/text/json_error.h"
+#include "core/text/parse_number.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -32,9 +31,8 @@ std::string name_of(int64_t sequence) {
 std::optional<int64_t> sequence_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return {};
   name.remove_prefix(kPrefix.size());
-  int64_t sequence = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), sequence);
-  if (error != std::errc() || end != name.data() + name.size() || sequence < 1) return {};
+  const auto sequence = parse_number<int64_t>(name);
+  if (!sequence || *sequence < 1) return {};
   return sequence;
 }
 
@@ -100,11 +98,10 @@ DeltaManifest manifest_from(const std::string& text) {
 
 void check_file(const std::string& path, uint64_t wanted) {
   const MappedFile file(path);
-  Checksum checksum;
-  checksum.add(file.bytes().data(), file.bytes().size());
-  if (checksum.value() == wanted) return;
+  const uint64_t checksum = checksum_of(file.bytes().data(), file.bytes().size());
+  if (checksum == wanted) return;
   throw Error(ErrorCode::kCorruption,
-              cat(path, " is damaged: its checksum is ", checksum_digits(checksum.value()),
+              cat(path, " is damaged: its checksum is ", checksum_digits(checksum),
                   ", but the manifest says ", checksum_digits(wanted),
                   "; copy the delta again, or remove its folder to continue without it"));
 }
@@ -185,7 +182,7 @@ DeltaWriter::DeltaWriter(std::string root, int64_t sequence) : state_(std::make_
   state_->temporary = cat(root, "/", kUnfinished, name_of(sequence));
   state_->root = std::move(root);
   state_->sequence = sequence;
-  remove_path(state_->temporary);  // of a writer that was killed
+  remove_path(state_->temporary);  // left by a writer that was killed
   make_folders(state_->temporary);
 }
 

@@ -9,8 +9,9 @@
 // removed, so that readers see complete ones only. Deltas are applied in the order of their
 // sequence numbers, which begin at 1.
 //
-// The manifest has a checksum of itself and one of each file (core/checksum.h). Deltas without any,
-// as older programs and other tools write them, are read all the same; one that has some has all.
+// The manifest has a checksum of itself and one of each file (core/math/checksum.h). Deltas without
+// any, as older programs and other tools write them, are read all the same; one that has some has
+// all.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +30,14 @@ struct DeltaTable {
   std::string name;
   int64_t dim = 0;
   int64_t rows = 0;
-  std::optional<Checksums> checksums{};  // of the files; none: the delta was written without
+  // Checksums of the files; none: the delta was written without.
+  std::optional<Checksums> checksums{};
 };
 
-// Of training on a stream: what a delta contains, and when that was learned.
+// In training on a stream: what a delta contains, and when that was learned.
 struct DeltaOrigin {
   std::vector<int64_t> stream_offsets;  // by partition: of the first message that is not in it
-  int64_t step_begin_unix_ms = 0;       // of the last step before the delta
+  int64_t step_begin_unix_ms = 0;       // begin of the last step before the delta
   int64_t step_end_unix_ms = 0;
 };
 

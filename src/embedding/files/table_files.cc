@@ -6,10 +6,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "core/file.h"
-#include "core/finite.h"
-#include "core/json_error.h"
-#include "core/log.h"
+#include "core/files/file.h"
+#include "core/math/finite.h"
+#include "core/system/log.h"
+#include "core/text/json_error.h"
 #include "embedding/files/table_runs.h"
 
 namespace emblem {
@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "table files are written as memory holds them");
 
-constexpr int64_t kBatchBytes = 16 << 20;  // of rows that are written or read at a time
+constexpr int64_t kBatchBytes = 16 << 20;  // bytes of rows that are written or read at a time
 
 const char* name_of(Eviction eviction) {
   switch (eviction) {
@@ -140,14 +140,14 @@ void check_match(const std::string& folder, const TableFacts& facts, const Table
                  ": load its weights only, or keep the optimizer");
 }
 
-// Of a static table: all rows of the saved one.
+// A static table needs all rows of the saved one.
 void check_rows(const std::string& folder, int64_t rows, const Table& table) {
   const TableSettings& settings = table.settings();
   EMBLEM_REQUIRE(!table.is_static() || rows == settings.capacity, folder, ": the saved table has ",
                  rows, " rows, but table ", settings.name, " has ", settings.capacity);
 }
 
-// Of the rows of a file, what the table holds: the keys of some parts, some columns.
+// What the table holds of the rows of a file: the keys of some parts, some columns.
 class HeldRows {
  public:
   explicit HeldRows(const Table& table) : table_(table) {}

@@ -24,7 +24,7 @@ namespace emblem {
 struct WrittenFile {
   std::string name;  // within the folder
   uint64_t bytes = 0;
-  uint64_t checksum = 0;  // core/checksum.h
+  uint64_t checksum = 0;  // core/math/checksum.h
 };
 
 // Writes into `folder`, which is created if needed. Files are synced, the folder is not. Throws
@@ -34,7 +34,7 @@ std::vector<WrittenFile> save_table(const Context& context, const Table& table,
 
 // Calls its second argument with all rows, keys ascending, in batches of at most the first.
 using ExportRows = std::function<void(int64_t, const std::function<void(const RowBatch&)>&)>;
-// Of a slice of columns: `rows` gives whole rows.
+// For a slice of columns: `rows` gives whole rows.
 std::vector<WrittenFile> save_table(const Table& table, const ExportRows& rows,
                                     const std::string& folder);
 // Rows in a batch of save_table: the same for all slices of a table.
@@ -44,7 +44,7 @@ int64_t rows_per_batch(const Table& table);
 struct TableFacts {
   std::string name;
   int64_t dim = 0;
-  std::string dtype;  // of the table that was saved
+  std::string dtype;  // type of the table that was saved
   std::string kind;   // "static" or "dynamic"
   std::string optimizer;
   int64_t state_floats = 0;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <queue>
 
-#include "core/file.h"
+#include "core/files/file.h"
 
 namespace emblem {
 namespace {
@@ -85,7 +85,7 @@ std::vector<WrittenFile> merge_runs(const std::string& folder, const std::string
     if (last && key <= *last)
       throw Error(ErrorCode::kCorruption,
                   cat(run->folder, ": key ", key,
-                      key == *last ? " is there twice" : " is not in ascending order"));
+                      key == *last ? " is a duplicate" : " is not in ascending order"));
     last = key;
     keys.write(&key, sizeof key);
     weights.write(run->row(), static_cast<size_t>(dim) * sizeof(float));

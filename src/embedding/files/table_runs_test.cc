@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "core/file.h"
-#include "core/random.h"
-#include "core/temp_folder_test.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
+#include "core/math/random.h"
 #include "embedding/tables_test.h"
 
 namespace emblem {
@@ -144,7 +144,7 @@ TEST_P(TableRunsTest, AKeyInTwoRunsIsRefused) {
   save_runs(3);
   std::filesystem::remove_all(folder_ + "/00002");
   std::filesystem::copy(folder_ + "/00001", folder_ + "/00002");
-  EXPECT_THAT([&] { merge(); }, ThrowsMessage<Error>(HasSubstr("is there twice")));
+  EXPECT_THAT([&] { merge(); }, ThrowsMessage<Error>(HasSubstr("is a duplicate")));
 }
 
 TEST_P(TableRunsTest, AMissingFileIsNamed) {

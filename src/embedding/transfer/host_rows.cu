@@ -1,6 +1,6 @@
 #include "embedding/transfer/host_rows.h"
 
-#include "core/cuda_check.h"
+#include "core/device/cuda_check.h"
 
 namespace emblem::cuda {
 

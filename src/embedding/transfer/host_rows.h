@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/buffer.h"
-#include "core/pinned.h"
+#include "core/memory/buffer.h"
+#include "core/memory/pinned.h"
 #include "embedding/transfer/mapped_memory.h"
 #include "embedding/transfer/staging_buffer_ref.h"
 
@@ -18,7 +18,7 @@ class HostRows {
            int64_t slots);
 
   char* data() const { return memory_.data(); }
-  int64_t bytes() const;  // of host and device memory
+  int64_t bytes() const;  // host and device memory
   int64_t slots() const { return slot_rows_.size(); }
   void clear_slots(const Context& context);  // makes the cache empty
 

@@ -1,5 +1,5 @@
 #include "embedding/transfer/host_transfer.h"
-#include "core/prefetch.h"
+#include "core/memory/prefetch.h"
 
 #include <sys/prctl.h>
 

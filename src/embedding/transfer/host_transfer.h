@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/transfer/transfer_queue.h"
 
 namespace emblem {
@@ -51,7 +51,7 @@ class HostTransfer {
   bool serve(const StagingMemory& staging);
 
   ThreadPool pool_;
-  std::mutex mutex_;  // of serving, and of the buffers
+  std::mutex mutex_;  // guards serving and the buffers
   std::condition_variable changed_;
   std::atomic<int> callers_{0};  // that wait for the mutex: the polling thread lets them go first
   std::vector<StagingMemory> buffers_;

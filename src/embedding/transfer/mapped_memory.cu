@@ -7,10 +7,10 @@
 #include <cstring>
 #include <memory>
 
-#include "core/allocation_fault.h"
-#include "core/cuda_check.h"
-#include "core/process.h"
-#include "core/thread_pool.h"
+#include "core/device/cuda_check.h"
+#include "core/memory/allocation_fault.h"
+#include "core/system/process.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem::cuda {
 namespace {

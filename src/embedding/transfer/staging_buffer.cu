@@ -3,20 +3,19 @@
 #include <algorithm>
 #include <new>
 
-#include "core/cuda_check.h"
+#include "core/device/cuda_check.h"
+#include "core/math/divide.h"
 
 namespace emblem::cuda {
 namespace {
-
-int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 // The queue, then lists of rows, then buffers of rows.
 struct Layout {
   int64_t in_rows, out_rows, in, out, end;
   Layout(int64_t rows, int64_t row_bytes, StagingBuffer::Direction direction) {
     const bool both = direction == StagingBuffer::Direction::kBoth;
-    const int64_t list = rounded_up(rows * 8, 4096), buffer = rounded_up(rows * row_bytes, 4096);
-    in_rows = rounded_up(sizeof(TransferQueue), 4096);
+    const int64_t list = round_up(rows * 8, 4096), buffer = round_up(rows * row_bytes, 4096);
+    in_rows = round_up(sizeof(TransferQueue), 4096);
     out_rows = in_rows + list;
     in = out_rows + (both ? list : 0);
     out = in + buffer;
@@ -61,7 +60,7 @@ StagingBuffer::StagingBuffer(const Context& context, std::shared_ptr<HostTransfe
   ref_.rows = static_cast<uint32_t>(rows);
   const int64_t piece =
       std::max(settings.piece_bytes / row_bytes, (rows + kMaxPieces - 1) / kMaxPieces);
-  ref_.piece_rows = static_cast<uint32_t>(rounded_up(std::max<int64_t>(1, piece), kRowsPerWrite));
+  ref_.piece_rows = static_cast<uint32_t>(round_up(std::max<int64_t>(1, piece), kRowsPerWrite));
   ref_.min_rows = static_cast<uint32_t>(std::max<int64_t>(1, settings.min_rows));
   ref_.direct_rows = static_cast<uint32_t>(std::clamp<int64_t>(settings.direct_rows, 0, 15));
   transfer_->add(ref_.memory);

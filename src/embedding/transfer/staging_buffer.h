@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "core/buffer.h"
-#include "core/pinned.h"
+#include "core/memory/buffer.h"
+#include "core/memory/pinned.h"
 #include "embedding/settings.h"
 #include "embedding/transfer/host_transfer.h"
 #include "embedding/transfer/staging_buffer_ref.h"
@@ -16,8 +16,9 @@ namespace emblem::cuda {
 class StagingBuffer {
  public:
   enum class Direction { kToDevice, kBoth };
-  // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where host threads would not
-  // help (few rows, few CPUs) or the memory cannot be pinned: the GPU then moves all rows itself.
+  // A buffer for up to `rows` rows of up to `row_bytes` bytes at a time. Null where host
+  // threads would not help (few rows, few CPUs) or the memory cannot be pinned: the GPU then
+  // moves all rows itself.
   static std::unique_ptr<StagingBuffer> make(const Context& context, int64_t rows,
                                              int64_t row_bytes, Direction direction,
                                              const TransferSettings& settings);
@@ -38,7 +39,7 @@ class StagingBuffer {
   StagingBufferRef ref_;
 };
 
-// Without a staging buffer: a ref without a state.
+// The ref; without a staging buffer, a ref without a state.
 inline StagingBufferRef ref_of(const std::unique_ptr<StagingBuffer>& staging) {
   return staging ? staging->ref() : StagingBufferRef{};
 }

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/host_device.h"
+#include "core/device/host_device.h"
 
 namespace emblem {
 
@@ -25,9 +25,9 @@ struct alignas(64) TransferRequest {
     kGather,
     kScatter
   };
-  uint64_t number = 0;  // of the request, from 1; written last
+  uint64_t number = 0;  // number of the request, from 1; written last
   Kind kind = Kind::kWake;
-  uint32_t begin = 0, end = 0;    // of the rows in the list
+  uint32_t begin = 0, end = 0;    // range of the rows in the list
   uint32_t stride = 0;            // bytes between rows of the buffer
   uint64_t* scattered = nullptr;  // the table's count of completed scatters
 };

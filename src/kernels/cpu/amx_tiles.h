@@ -13,8 +13,8 @@ namespace emblem::cpu {
 namespace {
 
 constexpr int kRows = 32, kCols = 32;
-constexpr int64_t kTileRows = 16, kTileBytes = 64;  // of a matrix register, and of each of its rows
-constexpr int64_t kBlockBytes = kRows * kTileBytes;  // of a panel, for 16 groups
+constexpr int64_t kTileRows = 16, kTileBytes = 64;   // shape of a matrix register
+constexpr int64_t kBlockBytes = kRows * kTileBytes;  // bytes of a panel for 16 groups
 constexpr int64_t kRightStride = kCols * kGroupBytes;
 
 struct alignas(64) TileShapes {
@@ -39,7 +39,7 @@ inline void enter() {
 }
 inline void leave() { _tile_release(); }
 
-// For products of 1 to kTileRows rows; enter() ends it.
+// Prepares products of 1 to kTileRows rows; enter() ends it.
 inline void enter_few(int64_t rows) {
   static constexpr auto kShapes = [] {
     std::array<TileShapes, kTileRows> shapes;

@@ -12,7 +12,7 @@
 namespace emblem::cpu {
 namespace {
 
-constexpr int64_t kGroupBytes = 4, kGroups = 16;  // of a register
+constexpr int64_t kGroupBytes = 4, kGroups = 16;  // groups of a register
 
 inline __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
@@ -46,8 +46,8 @@ struct Bf16Groups {
   }
 };
 
-// Of left matrices whose lines are rows and of right ones whose lines were rounded before.
-// kFlip is added to each byte.
+// Groups of left matrices whose lines are rows, and of right ones whose lines were rounded
+// before. kFlip is added to each byte.
 template <uint8_t kFlip>
 struct Int8Groups {
   static constexpr int64_t kDepth = 4;

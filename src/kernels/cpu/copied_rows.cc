@@ -8,11 +8,11 @@
 namespace emblem::cpu {
 namespace {
 
-constexpr int kMostTile = 16 * 32;  // floats, of all kernels with copied rows
+constexpr int kMostCopiedTile = 16 * 32;  // floats, of all kernels with copied rows
 
 // A tile at the right border of c.
 void multiply_border(const TileKernel& kernel, int64_t rows, int64_t cols, CopiedTile tile) {
-  float sums[kMostTile], bias[kMostTile] = {};
+  float sums[kMostCopiedTile], bias[kMostCopiedTile] = {};
   float* c = tile.c;
   for (int64_t r = 0; tile.add && r < rows; ++r)
     std::copy_n(c + r * tile.stride, cols, sums + r * kernel.cols);

@@ -9,13 +9,14 @@
 
 namespace emblem::cpu {
 
-// By blocks of the inner dimension: [blocks][rows][TileKernel::kCopiedStride]. Borrows its memory.
+// Rows by blocks of the inner dimension: [blocks][rows][TileKernel::kCopiedStride]. Borrows its
+// memory.
 struct CopiedRows {
   float* data = nullptr;
   int64_t rows = 0, inner = 0;
 
   static size_t floats_for(int64_t rows, int64_t inner);
-  // Of a row in a block but the last.
+  // Size of a row in a block but the last.
   int64_t block_size() const;
   int64_t blocks() const;
   float* block(int64_t number) const { return data + number * rows * TileKernel::kCopiedStride; }

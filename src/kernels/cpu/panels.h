@@ -5,7 +5,7 @@
 
 namespace emblem::cpu {
 
-// For TileKernel::pack with a depth of 1.
+// TileKernel::pack with a depth of 1.
 void pack_floats(const Lines& lines, int64_t width, std::byte* to);
 
 typedef float Four __attribute__((vector_size(16)));

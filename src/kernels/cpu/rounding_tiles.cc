@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/host_vector.h"
+#include "core/memory/scratch_memory.h"
 #include "kernels/cpu/panels.h"
 
 namespace emblem::cpu {
@@ -19,7 +19,7 @@ float to_int8(float value, const Lines& lines, int64_t k) {
   return std::min(std::max(rounded + zero, -128.0f), 127.0f);
 }
 
-// Of one line, or of all lines of a panel: [inner][width].
+// Rounds one line, or all lines of a panel: [inner][width].
 template <DType kType>
 void round_elements(const Lines& lines, int64_t width, float* values) {
   for (int64_t k = 0; k < lines.inner; ++k, values += width) {
@@ -39,14 +39,14 @@ void pack(const Lines& lines, int64_t width, std::byte* to) {
 template <DType kType>
 void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes, int64_t cols,
                   bool add, float* c, int64_t stride) {
-  static thread_local HostVector<float> rounded;
-  rounded.resize(static_cast<size_t>(x.count * x.inner));
+  static thread_local ScratchMemory<float> memory;
+  float* const rounded = memory.take(static_cast<size_t>(x.count * x.inner));
   for (int64_t r = 0; r < x.count; ++r) {
-    std::copy_n(x.data + r * x.step, x.inner, rounded.data() + r * x.inner);
-    round_elements<kType>(x, 1, rounded.data() + r * x.inner);
+    std::copy_n(x.data + r * x.step, x.inner, rounded + r * x.inner);
+    round_elements<kType>(x, 1, rounded + r * x.inner);
   }
-  base->multiply_few({rounded.data(), x.count, x.inner, x.inner, 1}, panels, panel_bytes, cols, add,
-                     c, stride);
+  base->multiply_few({rounded, x.count, x.inner, x.inner, 1}, panels, panel_bytes, cols, add, c,
+                     stride);
 }
 
 template <DType kType>

@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/host_vector.h"
-#include "core/text.h"
+#include "core/memory/scratch_memory.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 #if defined(__aarch64__)
@@ -89,9 +90,6 @@ std::span<const TileKernel* const> tile_kernels() {
 
 const TileKernel& choose_tile_kernel(DType type, std::string_view names, Rows rows) {
   const TileKernel* chosen = first_of(tile_kernels(), type, rows);
-  std::string known;
-  for (const TileKernel* kernel : tile_kernels())
-    known += cat(known.empty() ? "" : ", ", kernel->name);
   for (const std::string& name : split(std::string(names), ',')) {
     if (name.empty()) continue;
     bool found = false;
@@ -101,16 +99,15 @@ const TileKernel& choose_tile_kernel(DType type, std::string_view names, Rows ro
       if (kernel->type == type) chosen = kernel;
     }
     EMBLEM_REQUIRE(found, kKernelVariable, "=", names, ": no kernel \"", name,
-                   "\" runs on this CPU; it has ", known);
+                   "\" runs on this CPU; it has ", joined(tile_kernels(), ", ", &TileKernel::name));
   }
   EMBLEM_REQUIRE(chosen != nullptr, "there are no matrix products in ", name_of(type), " on CPUs");
   return *chosen;
 }
 
 std::byte* packing_memory(int64_t bytes) {
-  static thread_local HostVector<std::byte> memory;
-  if (std::ssize(memory) < bytes) memory.resize(static_cast<size_t>(bytes));
-  return memory.data();
+  static thread_local ScratchMemory<std::byte> memory;
+  return memory.take(static_cast<size_t>(bytes));
 }
 
 const TileKernel& tile_kernel(DType type, Rows rows) {

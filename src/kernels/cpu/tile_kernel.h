@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/half.h"
+#include "core/math/half.h"
 
 namespace emblem::cpu {
 
@@ -45,7 +45,7 @@ struct Ahead {
 
 // What sums become before they are stored: relu(sum + bias).
 struct Finish {
-  const float* bias = nullptr;  // of columns; null: none
+  const float* bias = nullptr;  // bias of columns; null: none
   bool relu = false;
 };
 
@@ -109,7 +109,7 @@ struct TileKernel {
   int64_t panel_bytes(int64_t width, int64_t inner) const {
     return width * ((inner + depth - 1) / depth * depth) * element_bytes;
   }
-  // Of all panels of `lines` lines, with what may be read beyond them.
+  // Size of all panels of `lines` lines, with what may be read beyond them.
   size_t bytes_for(int64_t lines, int64_t width, int64_t inner) const {
     return static_cast<size_t>((lines + width - 1) / width * panel_bytes(width, inner) + kOverread);
   }

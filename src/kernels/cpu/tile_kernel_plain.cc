@@ -1,4 +1,4 @@
-// For any CPU of the architecture.
+// Kernels for any CPU of the architecture.
 #include "kernels/cpu/vector_tiles.h"
 
 namespace emblem::cpu {

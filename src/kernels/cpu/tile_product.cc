@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/host_vector.h"
+#include "core/memory/scratch_memory.h"
 #include "emblem/error.h"
 #include "kernels/cpu/copied_rows.h"
 
@@ -74,12 +74,12 @@ void multiply_tiles(const TileKernel& kernel, const std::byte* a, int64_t rows, 
 // An inner block and a row block.
 void multiply_block(const TileKernel& kernel, const Lines& a, const std::byte* b,
                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride) {
-  static thread_local HostVector<std::byte> left;
+  static thread_local ScratchMemory<std::byte> memory;
   Lines lines = a;
   lines.count = rows_in_panels(kernel, a);
-  left.resize(kernel.bytes_for(lines.count, kernel.rows, a.inner));
-  kernel.pack_left(lines, kernel.rows, left.data());
-  multiply_tiles(kernel, left.data(), lines.count, a.inner, b, panel_bytes, cols, add, c, stride);
+  std::byte* const left = memory.take(kernel.bytes_for(lines.count, kernel.rows, a.inner));
+  kernel.pack_left(lines, kernel.rows, left);
+  multiply_tiles(kernel, left, lines.count, a.inner, b, panel_bytes, cols, add, c, stride);
   for (int64_t row = lines.count; row < a.count; row += TileKernel::kMostFewRows) {
     Lines few = a;
     few.data = a.data + row * a.step;
@@ -92,14 +92,14 @@ void multiply_block(const TileKernel& kernel, const Lines& a, const std::byte* b
 void multiply_copies(const TileKernel& kernel, const Lines& a, const std::byte* b,
                      int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
                      const Finish& finish) {
-  static thread_local HostVector<float> memory;
+  static thread_local ScratchMemory<float> memory;
   const int64_t step = equal_blocks(a.inner, TileKernel::kMostCopied);
-  memory.resize(static_cast<size_t>(kCopiedBlock * TileKernel::kCopiedStride));
+  float* const copied = memory.take(static_cast<size_t>(kCopiedBlock * TileKernel::kCopiedStride));
   for (int64_t row = 0; row < a.count; row += kCopiedBlock) {
     for (int64_t k = 0; k < a.inner; k += step) {
       Lines block = a;
       block.data = a.data + row * a.step + k;
-      const CopiedRows copies{memory.data(), std::min(kCopiedBlock, a.count - row),
+      const CopiedRows copies{copied, std::min(kCopiedBlock, a.count - row),
                               std::min(step, a.inner - k)};
       copies.copy(block, 0, copies.rows);
       multiply_copied(kernel, copies, b + kernel.panel_bytes(kernel.cols, k), panel_bytes, cols,
@@ -136,17 +136,17 @@ Lines scaled(const TileKernel& kernel, const Lines& a, float factor) {
   if (factor == 1.0f) return a;
   EMBLEM_REQUIRE(kernel.type == DType::kF32, "a product in ", name_of(kernel.type),
                  " takes no factor");
-  static thread_local HostVector<float> memory;
-  memory.resize(static_cast<size_t>(a.count * a.inner));
+  static thread_local ScratchMemory<float> memory;
+  float* const values = memory.take(static_cast<size_t>(a.count * a.inner));
   const bool along_lines = a.inner_step == 1;
   Lines to = a;
-  to.data = memory.data();
+  to.data = values;
   to.step = along_lines ? a.inner : 1;
   to.inner_step = along_lines ? 1 : a.count;
   const int64_t runs = along_lines ? a.count : a.inner, length = along_lines ? a.inner : a.count;
   for (int64_t r = 0; r < runs; ++r) {
     const float* from = a.data + r * (along_lines ? a.step : a.inner_step);
-    for (int64_t i = 0; i < length; ++i) memory[r * length + i] = factor * from[i];
+    for (int64_t i = 0; i < length; ++i) values[r * length + i] = factor * from[i];
   }
   return to;
 }

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <set>
 
-#include "core/cuda_check.h"
+#include "core/device/cuda_check.h"
 #include "kernels/matmul_cuda.h"
 #include "nn/graph_state.h"
 #include "nn/inference/layers.h"
 #include "nn/inference/lookup_interaction.h"
-#include "nn/ops/activation.h"
-#include "nn/ops/interaction.h"
-#include "nn/ops/linear.h"
+#include "nn/ops/dense/activation.h"
+#include "nn/ops/dense/linear.h"
+#include "nn/ops/interaction/interaction.h"
 #include "nn/precision.h"
 
 namespace emblem::cuda {

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "core/buffer.h"
-#include "core/stream.h"
+#include "core/device/stream.h"
+#include "core/memory/buffer.h"
 #include "nn/graph.h"
 
 namespace emblem {
@@ -84,11 +84,11 @@ class Inference {
   const Tensor* logits_ = nullptr;
   Order order_ = Order::kParallel;
   Answers answers_;
-  Buffer<uint32_t> finished_;        // of the last layer
+  Buffer<uint32_t> finished_;        // counter of the last layer
   std::vector<Op*> before_, after_;  // the lookup, in the order of running
   bool narrows_dense_ = false;
   std::vector<const ScatteredInput*> gathered_;  // that some op needs side by side
-  std::map<const Tensor*, Place> places_;        // of padded outputs
+  std::map<const Tensor*, Place> places_;        // places of padded outputs
   std::map<const Linear*, Padded> padded_;
   struct Product;
   std::map<std::pair<const Linear*, int64_t>, std::unique_ptr<Product>> products_;

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/context.h"
-#include "core/half.h"
+#include "core/device/context.h"
+#include "core/math/half.h"
 #include "nn/graph.h"
 
 namespace emblem::cuda {
@@ -13,7 +13,7 @@ namespace emblem::cuda {
 // y = activation(x W^T + b) of few inputs, which come in fp32: a first layer. It may run in
 // parallel to the kernel before it, whose results it does not read.
 struct FirstLayer {
-  DType dtype = DType::kF32;  // of y
+  DType dtype = DType::kF32;  // type of y
   Activation activation = Activation::kNone;
   int64_t rows = 0, inputs = 0, units = 0;
   const float *x = nullptr, *weight = nullptr, *bias = nullptr;  // bias may be null
@@ -37,7 +37,7 @@ void run_few_rows(const Context& context, const FewRowsLayer& layer);
 
 // probabilities = sigmoid(x w + b), or sigmoid(x) without a weight. They may go to host memory.
 struct LastLayer {
-  DType dtype = DType::kF32;  // of x
+  DType dtype = DType::kF32;  // type of x
   int64_t rows = 0, inputs = 1;
   const void* x = nullptr;
   const float *weight = nullptr, *bias = nullptr;  // or null

@@ -1,6 +1,6 @@
-#include "core/launch_early.cuh"
+#include "core/device/launch_early.cuh"
 #include "nn/inference/layers.h"
-#include "nn/ops/activation.h"
+#include "nn/ops/dense/activation.h"
 #include "nn/ops/launch.cuh"
 #include "nn/ops/mma.cuh"
 
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads) first_layer_kernel(FirstLayer of, in
 // ---- few rows ----
 
 constexpr int kParts = 8;       // warps of a block, which share the inner dimension
-constexpr int kHeldChunks = 4;  // of 32 weights that a lane reads before the rows are there
+constexpr int kHeldChunks = 4;  // chunks of 32 weights that a lane reads before the rows are there
 
 // A block makes 8 columns of all rows: its warps sum parts of the inner dimension.
 template <class T, int kTiles>

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/context.h"
-#include "core/half.h"
+#include "core/device/context.h"
+#include "core/math/half.h"
 
 namespace emblem::cuda {
 

@@ -1,6 +1,6 @@
-#include "core/launch_early.cuh"
+#include "core/device/launch_early.cuh"
 #include "nn/inference/lookup_interaction.h"
-#include "nn/ops/interaction.cuh"
+#include "nn/ops/interaction/interaction.cuh"
 #include "nn/ops/mma.cuh"
 
 namespace emblem::cuda {
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kWarp* kWarpsOfRows)
             : v < has_first ? static_cast<const T*>(of.first) + r * dim
                             : static_cast<const T*>(of.addresses[r * of.lookups + v - has_first]);
   }
-  float sums[2][4][4] = {};  // of rows from 0 and 16, columns from 0, 8, 16 and 24
+  float sums[2][4][4] = {};  // sums of rows from 0 and 16, columns from 0, 8, 16 and 24
   uint4 first_part[kDim != 0 ? kDim / 32 : 1];  // what lanes of vector 0 hold of it
 #pragma unroll
   for (int d = 0; d < dim; d += 32) {

@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
-#include "core/allocation_fault.h"
+#include "core/memory/allocation_fault.h"
+#include "nn/ops/attention/sequence_cases_test.h"
 #include "nn/ops/op_cases_test.h"
-#include "nn/ops/sequence_cases_test.h"
 
 namespace emblem {
 namespace {

@@ -1,6 +1,6 @@
 // Every op, and small models made of them, against central finite differences, on every device.
+#include "nn/ops/attention/sequence_cases_test.h"
 #include "nn/ops/op_cases_test.h"
-#include "nn/ops/sequence_cases_test.h"
 
 namespace emblem {
 namespace {
@@ -69,12 +69,12 @@ class Checker {
   static constexpr float kDistance = 0.01f;
 
   OpProbe probe_;
-  // Of a slope: the losses of rows are rounded by about 1e-7 each, and averaged.
+  // Noise of a slope: the losses of rows are rounded by about 1e-7 each, and averaged.
   double noise_;
   int checked_ = 0, kinks_ = 0;
 };
 
-std::vector<OpCase> all_cases() {
+std::vector<OpCase> gradient_cases() {
   std::vector<OpCase> list = op_cases();
   for (OpCase& c : sequence_cases()) list.push_back(std::move(c));
   return list;
@@ -93,7 +93,7 @@ TEST_P(GradientTest, AgreesWithFiniteDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GradientTest,
-                         testing::Combine(testing::ValuesIn(all_cases()),
+                         testing::Combine(testing::ValuesIn(gradient_cases()),
                                           testing::Values(Device::kCpu, Device::kCuda)),
                          [](const auto& info) {
                            return cat(std::get<0>(info.param).name, "_", std::get<1>(info.param));

@@ -9,8 +9,9 @@
 
 #include <algorithm>
 
-#include "core/cuda_check.h"
-#include "core/half.h"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
+#include "core/math/half.h"
 #include "nn/ops/op.h"
 
 namespace emblem::cuda {
@@ -21,16 +22,12 @@ constexpr int kWarps = kThreads / kWarp;
 
 inline void check_launch(const char* kernel) { cuda_check(cudaGetLastError(), kernel); }
 
-inline unsigned blocks_of(int64_t items, int64_t each) {
-  return static_cast<unsigned>((items + each - 1) / each);
-}
-
 // ---- types of elements; kernels compute in fp32 ----
 
 __device__ inline float widen(float x) { return x; }
 __device__ inline float widen(Bf16 x) { return x.to_float(); }
 __device__ inline float widen(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
-__device__ inline uint8_t widen(uint8_t x) { return x; }  // of a mask
+__device__ inline uint8_t widen(uint8_t x) { return x; }  // bytes of a mask
 
 template <class T>
 __device__ T narrow(float x) {
@@ -87,7 +84,7 @@ __device__ void map_four(F f, int64_t begin, Four<To>& out, const Values&... in)
   for (int k = 0; k < 4; ++k) put<kAdd>(out.at[k], f(begin + k, widen(in.at[k])...));
 }
 
-// to[i] = (or +=) f(i, from[i]...); four elements a thread. `to` may be one of `from`.
+// to[i] = (or +=) f(i, from[i]...); four elements per thread. `to` may be one of `from`.
 template <bool kAdd, class F, class To, class... From>
 __global__ void __launch_bounds__(kThreads)
     map_kernel(int64_t count, F f, To* to, const From*... from) {

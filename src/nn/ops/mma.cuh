@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/half.h"
+#include "core/math/half.h"
 
 namespace emblem::cuda {
 

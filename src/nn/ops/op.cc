@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/hash.h"
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/hash.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
 #include "kernels/simd.h"
 
 namespace emblem {

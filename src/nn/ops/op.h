@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/context.h"
-#include "core/half.h"
-#include "core/phase.h"
+#include "core/device/context.h"
+#include "core/device/phase.h"
+#include "core/math/half.h"
 #include "kernels/gemm.h"
 #include "kernels/input_ranges.h"
 #include "nn/graph.h"
@@ -64,19 +64,20 @@ struct StepInputs {
 // One run over the current batch.
 struct OpContext {
   const Context& context;
-  // Of the op's space: the elements of its sequence, or else the rows of the batch. On a GPU the
-  // number of elements is rounded up (real_rows), so that recorded passes can run again.
+  // Rows of the op's space: the elements of its sequence, or else the rows of the batch. On a
+  // GPU the number of elements is rounded up (real_rows), so that recorded passes can run
+  // again.
   int64_t rows = 0;
   Phase phase = Phase::kEval;
   uint64_t seed = 0;
   // On the context's device: kernels read it when they run, so that recorded ones can run again.
   const StepInputs* step = nullptr;
   float* parameters = nullptr;
-  float* gradients = nullptr;               // of the parameters
+  float* gradients = nullptr;               // gradients of the parameters
   const void* narrow_parameters = nullptr;  // the same in the graph's 16-bit type, if it has one
   float* statistics = nullptr;
   float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
-  double* losses = nullptr;    // of the graph: each loss writes its own
+  double* losses = nullptr;    // losses of the graph: each loss writes its own
   const cuda::MatmulLibrary* matmul = nullptr;  // on a GPU
   // On a GPU: zeros, one for every kLeastSummedCols columns of the widest node. A kernel that
   // counts in them leaves zeros.
@@ -143,7 +144,7 @@ class Op {
   // it. Where it throws, every buffer is the old or a larger one.
   virtual void prepare(Device, int64_t /*max_rows*/) {}
   virtual int64_t workspace_floats(Device, int64_t /*max_rows*/) const { return 0; }
-  virtual double flops_per_row() const { return 0.0; }  // of its space
+  virtual double flops_per_row() const { return 0.0; }  // operations per row of its space
   // Values that the op keeps for each row of its space, besides those of nodes.
   virtual int64_t kept_values_per_row() const { return 0; }
   // The part of it for each element of the same row of the batch.
@@ -162,15 +163,15 @@ class Op {
   // Whether the output and the inputs that have as many columns need equally long rows.
   virtual bool pads_all_alike() const { return false; }
 
-  // Before this one, backward reads columns of the output's gradient.
+  // Backward reads the columns of the output's gradient below this number.
   virtual int64_t gradient_cols() const { return output_->cols; }
 
   // The parameters will not change any more: what forward in Phase::kEval makes of them may be
   // kept.
   virtual void freeze(const float* /*parameters*/) {}
 
-  virtual std::string_view name() const { return ""; }  // of its parameters
-  // Of ops that can compute in int8 on a CPU, which then need ranges before freeze().
+  virtual std::string_view name() const { return ""; }  // name of its parameters
+  // State of ops that can compute in int8 on a CPU, which then need ranges before freeze().
   struct Int8Inputs {
     InputRanges ranges;
     InputRecorder recorder;
@@ -242,7 +243,7 @@ inline int64_t tile_rows(int64_t rows) {
   return best;
 }
 
-// Rows of a matrix with `cols` columns that make a piece of work worth a thread's while.
+// Grain size: rows of a matrix with `cols` columns that a thread works on at a time.
 inline int64_t rows_per_chunk(int64_t cols) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols));
 }

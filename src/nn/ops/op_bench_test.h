@@ -7,8 +7,8 @@
 #include <functional>
 #include <map>
 
-#include "core/device_test.h"
-#include "core/random.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 #include "nn/graph.h"
 
 namespace emblem {

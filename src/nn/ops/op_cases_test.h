@@ -1,5 +1,5 @@
 // nn/ops/op_cases_test.h - every op, and small models made of them: what the tests of gradients and
-// of devices run on, one row a case.
+// of devices run on, one row per case.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <functional>
 
-#include "core/device_test.h"
-#include "core/random.h"
+#include "core/device/device_test.h"
+#include "core/math/random.h"
 #include "nn/graph.h"
 
 namespace emblem {
@@ -31,7 +31,8 @@ struct OpCase {
   std::string name;
   int64_t rows;
   std::function<Node(Graph&, const MakeInput&)> build;
-  std::vector<int32_t> lengths = {};  // of the sequence of each row; empty: there is no sequence
+  // Length of the sequence of each row; empty: there is no sequence.
+  std::vector<int32_t> lengths = {};
 };
 inline std::ostream& operator<<(std::ostream& out, const OpCase& c) { return out << c.name; }
 
@@ -57,7 +58,7 @@ class OpProbe {
                labels = graph_.input("labels", 1);
     Node logits = graph_.row_sum(graph_.multiply(out_, direction));
     if (graph_.space(logits) != Space{}) logits = graph_.segment_sum(logits);
-    graph_.binary_cross_entropy(logits, labels);
+    graph_.minimize(losses::BinaryCrossEntropy{}, logits, {.labels = labels});
     graph_.prepare(context_, c.rows + 5, precision);
     graph_.set_rows(c.rows);
     if (sequence != Space{}) set_lengths(sequence, c.lengths);

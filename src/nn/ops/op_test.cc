@@ -21,7 +21,7 @@ EMBLEM_TEST_ON_EVERY_DEVICE(OpTest);
 
 double softplus(double x) { return std::log(1.0 + std::exp(-std::fabs(x))) + std::max(x, 0.0); }
 
-// Of those without parameters, with torch's arguments.
+// Activations without parameters, with torch's arguments.
 double activate(Activation activation, double x) {
   const double first = activation.first, second = activation.second;
   switch (activation.kind) {
@@ -341,7 +341,7 @@ class BinaryCrossEntropyTest : public DeviceTest {
     Graph g(1);
     const Node x = g.trained_input("x", 1), y = g.input("y", 1);
     const Node w = weights.empty() ? Node{} : g.input("w", 1);
-    g.binary_cross_entropy(x, y, w, smoothing);
+    g.minimize(losses::BinaryCrossEntropy{smoothing}, x, {.labels = y, .weights = w});
     g.prepare(context_, static_cast<int64_t>(logits.size()));
     g.set_rows(static_cast<int64_t>(logits.size()));
     to_device(context_, logits, g.value(x));

@@ -53,7 +53,7 @@ __device__ void put_elements(Write write, T* to, F&& f) {
   store_packet(to, out);
 }
 
-// A packet a thread.
+// One packet per thread.
 template <int kSize, class Body>
 __global__ void __launch_bounds__(kThreads) each_packet_kernel(int64_t count, Body body) {
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kSize;

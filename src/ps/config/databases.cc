@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "store/rocksdb_store.h"
 
 namespace emblem {

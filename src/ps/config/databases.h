@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "ps/config/ps_config.h"
-#include "store/redis_store.h"
+#include "store/redis/redis_store.h"
 
 namespace emblem {
 

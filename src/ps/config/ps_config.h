@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/half.h"
+#include "core/math/half.h"
 #include "store/overflow.h"
 
 namespace emblem {
@@ -83,7 +83,7 @@ struct PsModel {
   int64_t max_batch_size = 64;
   std::vector<int64_t> deployed_devices;
   int64_t dense_features = 26;
-  // Of the device cache.
+  // Settings of the device cache.
   bool gpucache = true;
   double gpucacheper = 0.2;  // share of the rows
   double hit_rate_threshold = 0.9;

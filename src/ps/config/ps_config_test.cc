@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -151,7 +151,7 @@ TEST(PsConfigTest, EveryKeyOfHpsIsKnown) {
                              HasSubstr("\"slot_num\""), HasSubstr("\"network_file\""))));
 }
 
-// Of releases before 22.10, and of samples written for them.
+// Files of releases before 22.10, and of samples written for them.
 TEST(PsConfigTest, OlderFilesAreRead) {
   json value = least();
   value.erase("supportlonglong");

@@ -4,7 +4,7 @@
 #include <bit>
 #include <filesystem>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 
 namespace emblem {

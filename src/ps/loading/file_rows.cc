@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/finite.h"
+#include "core/math/finite.h"
 #include "emblem/error.h"
 #include "ps/config/sparse_folder.h"
 
@@ -31,7 +31,7 @@ FileRows::FileRows(const std::string& folder, int64_t dim, Covers covers)
   std::sort(index_.begin(), index_.end());
 }
 
-// Of equal keys the last counts, as where files are loaded.
+// The last of equal keys counts, as where files are loaded.
 const float* FileRows::find(int64_t key) const {
   size_t row = 0;
   if (is_sorted_) {
@@ -39,8 +39,7 @@ const float* FileRows::find(int64_t key) const {
     if (after == keys_.begin() || *(after - 1) != key) return nullptr;
     row = static_cast<size_t>(after - keys_.begin()) - 1;
   } else {
-    const auto after =
-        std::upper_bound(index_.begin(), index_.end(), std::pair(key, keys_.size()));
+    const auto after = std::upper_bound(index_.begin(), index_.end(), std::pair(key, keys_.size()));
     if (after == index_.begin() || (after - 1)->first != key) return nullptr;
     row = (after - 1)->second;
   }

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/file.h"
-#include "ps/tables/row_fallback.h"
+#include "core/files/file.h"
+#include "ps/tables/served_table.h"
 
 namespace emblem {
 

@@ -7,23 +7,40 @@
 // from L3 meanwhile. The lock of a server that dies expires, and another one fills then.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "embedding/parts.h"
 #include "ps/config/databases.h"
-#include "ps/loading/row_source.h"
 #include "ps/tables/served_model.h"
 #include "ps/tables/table_lock.h"
+#include "store/kv_store.h"
 
 namespace emblem {
+
+// Where a table's rows are copied from.
+struct RowSource {
+  std::string folder;                               // folder of the model's files
+  std::shared_ptr<KvTable> l3;                      // null: from the files
+  PartFilter filter = {};                           // which rows
+  std::function<bool(int64_t key)> only = nullptr;  // which of these; null: all
+
+  std::string describe() const { return l3 != nullptr ? "the database on disk" : folder; }
+};
+
+// Writes these rows into `to`; `before_batch`, which may throw, is called before each part of them.
+// Rows with NaN or infinite values are logged and skipped; returns their number.
+uint64_t copy_rows(
+    const RowSource& from, KvTable& to, const std::function<void()>& before_batch = [] {});
 
 // Thread-safe.
 class RedisFiller {
  public:
   struct Table {
     std::string name;     // in Redis
-    std::string content;  // of its note
+    std::string content;  // content of its note
     RowSource source;
     std::shared_ptr<PartitionedTable> l2;  // the table in Redis
     std::shared_ptr<ServedTable> served;
@@ -38,7 +55,7 @@ class RedisFiller {
   // What Redis has lost of a table.
   struct Lost {
     std::vector<size_t> parts;   // partitions that cannot be read
-    std::string generation{};    // of the others
+    std::string generation{};    // generation of the others
     bool is_unfinished = false;  // all rows are to be written, unless another server is doing it
     bool has_no_marks = false;   // filled by a program that marked no partitions
 
@@ -59,8 +76,8 @@ class RedisFiller {
   int64_t sequence_of(const std::string& model, const RowSource& source,
                       int64_t updates_included) const;
   void fill_table(const Table& table, TableLock& lock);
-  void fill_parts(const Table& table, std::span<const size_t> parts,
-                  const std::string& generation, TableLock& lock);
+  void fill_parts(const Table& table, std::span<const size_t> parts, const std::string& generation,
+                  TableLock& lock);
   void adopt(const Table& table, TableLock& lock);
 
   Databases& databases_;

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "ps/tables/database_notes.h"
-#include "store/redis_server_test.h"
+#include "store/redis/redis_server_test.h"
 
 namespace emblem {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/log.h"
+#include "core/system/log.h"
 #include "ps/loading/file_rows.h"
 
 namespace emblem {

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "ps/loading/file_rows.h"
-#include "store/redis_server_test.h"
+#include "store/redis/redis_server_test.h"
 
 namespace emblem {
 namespace {
@@ -131,7 +131,8 @@ TEST_F(RedisGuardTest, DeltasAreAppliedAgainToAPartitionThatWasLost) {
 
 #ifdef EMBLEM_WITH_ROCKSDB
 
-// L3 may be ahead of Redis: a partition that is filled from it does not bring the others its deltas.
+// L3 may be ahead of Redis: a partition that is filled from it does not bring the others its
+// deltas.
 TEST_F(RedisGuardTest, RowsThatStayedGetTheDeltasThatTheyLack) {
   PsConfig both = config();
   both.persistent_db = on_disk().persistent_db;
@@ -164,8 +165,10 @@ TEST_F(RedisGuardTest, WithRowsOnDiskNoRequestFails) {
     EXPECT_EQ(lookup(table, keys_)[2 * 99], 99.0f);
   }
   EXPECT_TRUE(becomes_true([&] { return table.lost_parts() == 0 && table.parts_refilled() >= 4; }));
-  redis_.call({"HSET", hash(table.l2()->partition_of(damaged)),
-               {reinterpret_cast<const char*>(&damaged), 8}, "abc"});
+  redis_.call({"HSET",
+               hash(table.l2()->partition_of(damaged)),
+               {reinterpret_cast<const char*>(&damaged), 8},
+               "abc"});
   EXPECT_THAT(lookup(table, {18, 19}), ElementsAre(18, 18, 19, 19));
   redis_.call({"DEL", hash(0)});
   redis_.call({"SET", hash(0), "something else"});
@@ -191,8 +194,9 @@ TEST(FileRowsTest, FindsRowsInFilesInAnyOrder) {
     std::vector<float> got(4, -1);
     std::vector<uint8_t> found(4);
     EXPECT_EQ(files.fetch(std::vector<int64_t>{3, 9, 4, -5}, got, found), 3);
-    if (n == 0) EXPECT_THAT(got, ElementsAre(3, 4, -1, 0));
-    if (n == 1) EXPECT_THAT(got, ElementsAre(4, 0, -1, 2));
+    const std::vector<float> expected =
+        n == 0 ? std::vector<float>{3, 4, -1, 0} : std::vector<float>{4, 0, -1, 2};
+    EXPECT_EQ(got, expected);
     EXPECT_THAT(found, ElementsAre(1, 1, 0, 1));
     EXPECT_FALSE(files.covers(0));
   }

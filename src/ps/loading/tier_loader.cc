@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/log.h"
-#include "core/thread_pool.h"
+#include "core/system/log.h"
+#include "core/threads/thread_pool.h"
 #include "ps/config/sparse_folder.h"
 #include "ps/tables/database_notes.h"
 #include "store/memory_store.h"
@@ -19,7 +19,7 @@ void for_each_table(size_t count, Body&& body) {
                [&](int64_t i, int64_t) { body(static_cast<size_t>(i)); });
 }
 
-// Of the rows in a table's files, those beyond the margins of the partitions of `l2`.
+// Rows in a table's files that are beyond the margins of the partitions of `l2`.
 uint64_t rows_beyond(const KvTable& l2, uint64_t margin, const TableSource& source) {
   std::vector<uint64_t> rows(l2.partitions());
   SparseFolder(source.folder, source.dim)
@@ -36,11 +36,11 @@ uint64_t rows_beyond(const KvTable& l2, uint64_t margin, const TableSource& sour
 struct TierLoader::Loading {
   const TableSource& source;
   std::string name;     // in databases
-  std::string content;  // of the files
+  std::string content;  // content of the files
   std::shared_ptr<KvTable> l3 = nullptr, l2 = nullptr;
   std::shared_ptr<PartitionedTable> redis = nullptr;  // L2, where it is there
-  bool l3_is_newer = false;  // than the files: it was not filled now
-  uint64_t refused = 0;      // rows that are NaN or infinite
+  bool l3_is_newer = false;                           // than the files: it was not filled now
+  uint64_t refused = 0;                               // rows that are NaN or infinite
 
   RowSource rows() const { return {source.folder, l3_is_newer ? l3 : nullptr, source.filter}; }
 };
@@ -164,12 +164,14 @@ std::shared_ptr<ServedTable> TierLoader::serve(const Loading& table) {
       .update_l3 = !databases_.read_only &&
                    passes_update_filters(config_.persistent_db.update_filters, table.name),
       .filter = table.source.filter};
-  auto served = std::make_shared<ServedTable>(std::move(settings), table.l2, table.l3, &promotions_);
+  auto served =
+      std::make_shared<ServedTable>(std::move(settings), table.l2, table.l3, &promotions_);
   served->count_refused(table.refused);
   return served;
 }
 
-// Of the rows that lookups read: those of Redis, or of L3, from which memory was filled too.
+// The number of the rows that lookups read: those of Redis, or of L3, from which memory was
+// filled too.
 int64_t TierLoader::sequence_of(const std::string& model, int64_t updates_included) const {
   for (const KvStore* store : {static_cast<const KvStore*>(databases_.redis.get()),
                                static_cast<const KvStore*>(databases_.rocksdb.get())}) {

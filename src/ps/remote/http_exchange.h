@@ -2,12 +2,13 @@
 // several of them under way.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "core/host_resolver.h"
-#include "ps/remote/server_connection.h"
+#include "core/system/tcp_connect.h"
+#include "store/server_connection.h"
 
 namespace emblem {
 
@@ -19,19 +20,21 @@ std::string http_post(std::string_view host, std::string_view path, std::string_
 class HttpExchange {
  public:
   // An answer whose body has more than `most_bytes` is a failure.
-  HttpExchange(ServerConnection connection, std::string request, size_t most_bytes)
+  HttpExchange(ServerConnection connection, std::shared_ptr<const std::string> request,
+               size_t most_bytes)
       : connection_(std::move(connection)), request_(std::move(request)), most_bytes_(most_bytes) {}
 
   bool is_over() const { return state_ == State::kDone || state_ == State::kFailed; }
   bool has_answer() const { return state_ == State::kDone; }
-  // Without an answer: why.
+  // Why there is no answer.
   const std::string& problem() const { return problem_; }
   bool has_timed_out() const { return has_timed_out_; }
   // The server has sent nothing: it may have closed a connection that was idle.
   bool is_silent() const { return received_.empty(); }
 
-  // Of the answer.
+  // The answer; a header that it does not have is empty.
   int status() const { return status_; }
+  std::string_view header(std::string_view name) const;
   std::string_view body() const { return std::string_view(received_).substr(body_begin_); }
 
   // The connection, for the next request. Only after an answer; closed where the server closes it.
@@ -47,16 +50,18 @@ class HttpExchange {
   void send();
   void receive();
   void read_head();
+  void read_chunks();
   void fail(std::string problem);
 
   ServerConnection connection_;
-  std::string request_;
+  std::shared_ptr<const std::string> request_;
   size_t most_bytes_;
   State state_ = State::kSending;
   size_t sent_ = 0;
   std::string received_;
-  size_t body_begin_ = 0;  // in received_; 0: the head is not complete
-  size_t body_bytes_ = 0;
+  size_t body_begin_ = 0;   // in received_; 0: the head is not complete
+  size_t body_bytes_ = 0;   // of chunked bodies: those read so far
+  size_t chunk_begin_ = 0;  // in received_, where the next chunk begins; 0: the body is not chunked
   int status_ = 0;
   bool closes_ = false, has_timed_out_ = false;
   std::string problem_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -11,10 +11,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostFailures = 2;          // of a server in one fetch
-constexpr int kMostInARow = 3;            // of a server that is used, in all fetches
-constexpr size_t kErrorBytes = 64 << 10;  // of an answer that is an error
-constexpr size_t kShownBytes = 300;       // of its text
+constexpr int kMostFailures = 2;  // failures of a server in one fetch
+// Failures in a row of a server that is used, in all fetches.
+constexpr int kMostInARow = 3;
+constexpr size_t kErrorBytes = 64 << 10;  // bytes of an answer that is an error
+constexpr size_t kShownBytes = 300;       // bytes of its text that are shown
 
 int32_t part_of(const RowFetch& fetch, int64_t key) {
   return fetch.kind == TableKind::kStatic ? part_of_static_key(key) : part_of_hashed_key(key);
@@ -123,7 +124,7 @@ void RowFetcher::start(Ask& ask, Deadline deadline) {
 void RowFetcher::refused(Ask& ask, const std::string& problem) {
   ask.problem = problem;
   ask.is_refused = true;
-  // Of what was before its status arrived, nothing follows.
+  // A status that arrived since the request began counts more than its refusal.
   if (!servers_.server(ask.server).has_answered_since(ask.begin))
     servers_.set_down(ask.server, problem);
 }

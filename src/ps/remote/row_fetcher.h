@@ -1,5 +1,5 @@
-// ps/remote/row_fetcher.h - one fetch of rows from table servers: who is asked for which keys, and
-// who next when that fails.
+// ps/remote/row_fetcher.h - one fetch of rows from table servers: which server is asked for
+// which keys, and which one next when that fails.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace emblem {
 
-// For one fetch; see TableServers::fetch.
+// The state of one fetch; see TableServers::fetch.
 class RowFetcher {
  public:
   RowFetcher(TableServers& servers, const ModelId& model, std::span<const RowFetch> fetches);
@@ -51,7 +51,7 @@ class RowFetcher {
   const uint64_t turn_;  // which of several replicas is asked first
   std::vector<Place> pending_;
   std::vector<Ask> asks_;
-  std::vector<int> failures_;  // of each server, in this fetch
+  std::vector<int> failures_;  // failures of each server in this fetch
   int round_ = 0;
   bool has_replicas_ = false;
   std::string last_problem_;

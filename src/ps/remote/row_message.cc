@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "core/checksum.h"
+#include "core/files/byte_io.h"
+#include "core/math/checksum.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -25,101 +27,35 @@ constexpr uint32_t kLongestText = 1 << 12;
 constexpr uint32_t kMostModels = 1 << 16;
 constexpr int64_t kLargestDim = 1 << 20;
 
-uint64_t checksum_of(const void* data, size_t bytes) {
-  Checksum checksum;
-  checksum.add(data, bytes);
-  return checksum.value();
+void add_model(ByteWriter& writer, const ModelId& id) {
+  writer.add_text<uint32_t>(id.model).add(id.version).add(id.content);
 }
 
-class Writer {
- public:
-  explicit Writer(std::string_view kind) : bytes_(kind) {}
+std::string finish(ByteWriter writer) {
+  const uint64_t checksum = checksum_of(writer.bytes());
+  return std::move(writer.add(checksum)).bytes();
+}
 
-  template <class T>
-  void number(T value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  void text(std::string_view value) {
-    number(static_cast<uint32_t>(value.size()));
-    bytes_.append(value);
-  }
-  void keys(std::span<const int64_t> values) {
-    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  }
-  void model(const ModelId& id) {
-    text(id.model);
-    number(id.version);
-    number(id.content);
-  }
-  std::string finish() {
-    number(checksum_of(bytes_.data(), bytes_.size()));
-    return std::move(bytes_);
-  }
+// What is between the kind and the checksum, both of which it checks.
+ByteReader content_of(std::string_view kind, std::string_view bytes, const char* what,
+                      ErrorCode code) {
+  const ByteReader whole(bytes, what, code);
+  if (!bytes.starts_with(kind) || bytes.size() < kKindBytes + kChecksumBytes)
+    whole.fail(cat("a message of ", bytes.size(), " bytes that does not begin as one"));
+  uint64_t checksum = 0;
+  std::memcpy(&checksum, bytes.data() + bytes.size() - kChecksumBytes, kChecksumBytes);
+  bytes.remove_suffix(kChecksumBytes);
+  if (checksum != checksum_of(bytes)) whole.fail("its checksum does not match its content");
+  return {bytes.substr(kKindBytes), what, code};
+}
 
- private:
-  std::string bytes_;
-};
-
-class Reader {
- public:
-  // `what` names the message in errors, which have this code.
-  Reader(std::string_view kind, std::string_view bytes, const char* what, ErrorCode code)
-      : rest_(bytes), what_(what), code_(code) {
-    if (!bytes.starts_with(kind) || bytes.size() < kKindBytes + kChecksumBytes)
-      fail(cat("of ", bytes.size(), " bytes that does not begin as one"));
-    uint64_t checksum = 0;
-    std::memcpy(&checksum, bytes.data() + bytes.size() - kChecksumBytes, kChecksumBytes);
-    rest_.remove_suffix(kChecksumBytes);
-    if (checksum != checksum_of(rest_.data(), rest_.size()))
-      fail("whose checksum does not match its content");
-    rest_.remove_prefix(kKindBytes);
-  }
-
-  template <class T>
-  T number() {
-    T value;
-    std::memcpy(&value, take(sizeof(value)), sizeof(value));
-    return value;
-  }
-  uint32_t count(uint32_t most) {
-    const auto value = number<uint32_t>();
-    if (value > most) fail(cat("with a count of ", value, "; at most ", most, " are possible"));
-    return value;
-  }
-  std::string text() {
-    const uint32_t size = count(kLongestText);
-    return {take(size), size};
-  }
-  std::vector<int64_t> keys(size_t count) {
-    const char* from = take(count * sizeof(int64_t));
-    std::vector<int64_t> values(count);
-    if (count > 0) std::memcpy(values.data(), from, count * sizeof(int64_t));
-    return values;
-  }
-  ModelId model() {
-    ModelId id;
-    id.model = text();
-    id.version = number<int64_t>();
-    id.content = number<uint64_t>();
-    return id;
-  }
-  void finish() {
-    if (!rest_.empty()) fail(cat("with ", rest_.size(), " bytes too many"));
-  }
-  [[noreturn]] void fail(const std::string& why) const { throw Error(code_, cat(what_, " ", why)); }
-
- private:
-  const char* take(size_t bytes) {
-    if (bytes > rest_.size()) fail("that ends too early");
-    const char* at = rest_.data();
-    rest_.remove_prefix(bytes);
-    return at;
-  }
-
-  std::string_view rest_;
-  const char* what_;
-  ErrorCode code_;
-};
+ModelId read_model(ByteReader& reader) {
+  ModelId id;
+  id.model = reader.read_text<uint32_t>(kLongestText);
+  reader.read(id.version);
+  reader.read(id.content);
+  return id;
+}
 
 // Flags are padded, so that rows and checksum are at multiples of 4.
 size_t flag_bytes(size_t keys) { return (keys + 3) / 4 * 4; }
@@ -127,57 +63,54 @@ size_t row_floats(const RowRequest::Table& table) {
   return table.keys.size() * static_cast<size_t>(table.dim);
 }
 
-std::vector<ModelId> read_models(Reader& reader) {
-  std::vector<ModelId> models(reader.count(kMostModels));
-  for (ModelId& model : models) model = reader.model();
+std::vector<ModelId> read_models(ByteReader& reader) {
+  std::vector<ModelId> models(reader.read_count<uint32_t>(1, kMostModels));
+  for (ModelId& model : models) model = read_model(reader);
   return models;
 }
 
-void write_models(Writer& writer, const std::vector<ModelId>& models) {
-  writer.number(static_cast<uint32_t>(models.size()));
-  for (const ModelId& model : models) writer.model(model);
+void add_models(ByteWriter& writer, const std::vector<ModelId>& models) {
+  writer.add(static_cast<uint32_t>(models.size()));
+  for (const ModelId& model : models) add_model(writer, model);
 }
 
 }  // namespace
 
-std::string ModelId::text() const { return cat("model ", model, " version ", version); }
+std::string ModelId::text() const { return cat("model ", printable(model), " version ", version); }
 
 ModelId model_id(std::string model, int64_t version, std::string_view manifest) {
-  return {std::move(model), version, checksum_of(manifest.data(), manifest.size())};
+  return {std::move(model), version, checksum_of(manifest)};
 }
 
 // ---- rows ----
 
 std::string encode(const RowRequest& request) {
-  Writer writer(kRowRequest);
-  writer.number(request.number);
-  writer.model(request.model);
-  writer.number(static_cast<uint32_t>(request.tables.size()));
+  ByteWriter writer;
+  writer.add_bytes(kRowRequest).add(request.number);
+  add_model(writer, request.model);
+  writer.add(static_cast<uint32_t>(request.tables.size()));
   for (const RowRequest::Table& table : request.tables) {
-    writer.text(table.name);
-    writer.number(static_cast<uint32_t>(table.dim));
-    writer.number(static_cast<uint32_t>(table.keys.size()));
-    writer.keys(table.keys);
+    writer.add_text<uint32_t>(table.name).add(static_cast<uint32_t>(table.dim));
+    writer.add_all<uint32_t>(table.keys);
   }
-  return writer.finish();
+  return finish(std::move(writer));
 }
 
 RowRequest decode_row_request(std::string_view bytes) {
-  Reader reader(kRowRequest, bytes, "a request for rows", ErrorCode::kInvalidArgument);
+  ByteReader reader =
+      content_of(kRowRequest, bytes, "a request for rows", ErrorCode::kInvalidArgument);
   RowRequest request;
-  request.number = reader.number<uint64_t>();
-  request.model = reader.model();
-  const uint32_t tables = reader.count(kMostTables);
-  for (uint32_t t = 0; t < tables; ++t) {
+  reader.read(request.number);
+  request.model = read_model(reader);
+  const size_t tables = reader.read_count<uint32_t>(1, kMostTables);
+  for (size_t t = 0; t < tables; ++t) {
     RowRequest::Table& table = request.tables.emplace_back();
-    table.name = reader.text();
-    table.dim = reader.number<uint32_t>();
-    if (table.dim < 1 || table.dim > kLargestDim)
-      reader.fail(cat("with rows of dimension ", table.dim));
-    const auto keys = reader.number<uint32_t>();
-    table.keys = reader.keys(keys);
+    table.name = reader.read_text<uint32_t>(kLongestText);
+    table.dim = reader.read<uint32_t>();
+    if (table.dim < 1 || table.dim > kLargestDim) reader.fail(cat("rows of dimension ", table.dim));
+    reader.read_all<uint32_t>(table.keys);
   }
-  reader.finish();
+  reader.end();
   return request;
 }
 
@@ -224,10 +157,10 @@ void read_answer(const RowRequest& request, std::string_view bytes, const TakeRo
   };
   if (bytes.size() != answer_bytes(request))
     fail(cat("of ", bytes.size(), " bytes; ", answer_bytes(request), " were expected"));
-  Reader reader(kRowAnswer, bytes, "an answer", ErrorCode::kCorruption);
-  const auto number = reader.number<uint64_t>();
-  const auto version = reader.number<int64_t>();
-  const auto content = reader.number<uint64_t>();
+  ByteReader reader = content_of(kRowAnswer, bytes, "an answer", ErrorCode::kCorruption);
+  const auto number = reader.read<uint64_t>();
+  const auto version = reader.read<int64_t>();
+  const auto content = reader.read<uint64_t>();
   if (number != request.number) fail("to another request");
   if (version != request.model.version || content != request.model.content)
     fail(cat("with rows of version ", version, " (content ", std::hex, content, "), not of ",
@@ -248,40 +181,41 @@ void read_answer(const RowRequest& request, std::string_view bytes, const TakeRo
 // ---- status ----
 
 std::string encode(const StatusRequest& request) {
-  Writer writer(kStatusRequest);
-  write_models(writer, request.in_use);
-  return writer.finish();
+  ByteWriter writer;
+  writer.add_bytes(kStatusRequest);
+  add_models(writer, request.in_use);
+  return finish(std::move(writer));
 }
 
 std::string encode(const StatusAnswer& answer) {
-  Writer writer(kStatusAnswer);
-  writer.number(answer.parts.first);
-  writer.number(answer.parts.last);
-  writer.number(static_cast<uint8_t>(answer.row_type));
-  write_models(writer, answer.models);
-  return writer.finish();
+  ByteWriter writer;
+  writer.add_bytes(kStatusAnswer).add(answer.parts.first).add(answer.parts.last);
+  writer.add(static_cast<uint8_t>(answer.row_type));
+  add_models(writer, answer.models);
+  return finish(std::move(writer));
 }
 
 StatusRequest decode_status_request(std::string_view bytes) {
-  Reader reader(kStatusRequest, bytes, "a request for the status", ErrorCode::kInvalidArgument);
+  ByteReader reader =
+      content_of(kStatusRequest, bytes, "a request for the status", ErrorCode::kInvalidArgument);
   StatusRequest request{read_models(reader)};
-  reader.finish();
+  reader.end();
   return request;
 }
 
 StatusAnswer decode_status_answer(std::string_view bytes) {
-  Reader reader(kStatusAnswer, bytes, "a status", ErrorCode::kCorruption);
+  ByteReader reader = content_of(kStatusAnswer, bytes, "a status", ErrorCode::kCorruption);
   StatusAnswer answer;
-  answer.parts.first = reader.number<int32_t>();
-  answer.parts.last = reader.number<int32_t>();
+  answer.parts.first = reader.read<int32_t>();
+  answer.parts.last = reader.read<int32_t>();
   if (answer.parts.first < 0 || answer.parts.last > kParts || answer.parts.count() < 1)
-    reader.fail(cat("with parts from ", answer.parts.first, " to ", answer.parts.last));
-  const auto row_type = reader.number<uint8_t>();
+    reader.fail(cat("parts from ", answer.parts.first, " to ", answer.parts.last));
+  const auto row_type = reader.read<uint8_t>();
   if (row_type > static_cast<uint8_t>(DType::kInt8))
-    reader.fail(cat("with rows of type ", static_cast<int>(row_type)));
+    reader.fail(cat("rows of type ", static_cast<int>(row_type)));
   answer.row_type = static_cast<DType>(row_type);
   answer.models = read_models(reader);
-  reader.finish();
+  reader.end();
   return answer;
 }
 

@@ -1,4 +1,4 @@
-// ps/remote/row_message.h - what front ends and table servers say to each other, in the bodies of
+// ps/remote/row_message.h - the messages between front ends and table servers, in the bodies of
 // HTTP requests and answers:
 //
 //   POST /v2/tables/rows     keys of several tables of one version of a model -> their rows
@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/half.h"
+#include "core/math/half.h"
 #include "embedding/parts.h"
 
 namespace emblem {
@@ -59,7 +59,7 @@ RowRequest decode_row_request(std::string_view bytes);
 // An upper bound of what decode_row_request allocates for a message of this many bytes.
 size_t most_decoded_bytes(size_t message_bytes);
 
-// Of the answer to a request.
+// Size of the answer to a request.
 size_t answer_bytes(const RowRequest& request);
 // `fetch` fills the rows [keys, dim] and the flags (1: found) of table t. Rows that are not found
 // are sent as zeros.
@@ -80,7 +80,7 @@ struct StatusRequest {
 };
 struct StatusAnswer {
   PartRange parts;
-  DType row_type = DType::kF32;  // of rows in its memory
+  DType row_type = DType::kF32;  // type of rows in its memory
   std::vector<ModelId> models;
   bool operator==(const StatusAnswer&) const = default;
 };

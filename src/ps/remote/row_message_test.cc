@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/random.h"
+#include "core/math/random.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -1,14 +1,10 @@
 #include "ps/remote/table_server.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <charconv>
 
-#include "core/tcp_connect.h"
-#include "core/text.h"
+#include "core/system/tcp_connect.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -120,11 +116,7 @@ std::optional<RowRequest> TableServer::rows_to_probe() const {
 ServerConnection TableServer::connect(Deadline deadline) {
   deadline = std::min(deadline, std::chrono::steady_clock::now() + connect_timeout_);
   try {
-    FileDescriptor socket(
-        connect_first(resolver_.resolve(address_.host, address_.port, deadline), deadline));
-    const int on = 1;
-    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    return {std::move(socket), tls_, address_.host};
+    return {connect_to(address_.host, address_.port, resolver_, deadline), tls_, address_.host};
   } catch (const Error& error) {
     throw Error(ErrorCode::kUnavailable, cat("cannot connect: ", error.what()));
   }
@@ -141,8 +133,9 @@ std::unique_ptr<HttpExchange> TableServer::start(std::string_view path, std::str
     }
   }
   if (!connection.is_open()) connection = connect(deadline);
-  return std::make_unique<HttpExchange>(std::move(connection), http_post(name_, path, token_, body),
-                                        most_bytes);
+  return std::make_unique<HttpExchange>(
+      std::move(connection),
+      std::make_shared<const std::string>(http_post(name_, path, token_, body)), most_bytes);
 }
 
 bool TableServer::restart_if_stale(HttpExchange& exchange, Deadline deadline) {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/host_resolver.h"
+#include "core/system/tcp_connect.h"
 #include "ps/remote/http_exchange.h"
 #include "ps/remote/row_message.h"
 
@@ -34,10 +34,10 @@ struct TableServerCounts {
   static constexpr std::array<double, 10> kBounds = {1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3,
                                                      5e-3, 1e-2,   5e-2, 0.25, 1.0};
   uint64_t requests = 0;  // for rows
-  uint64_t failures = 0;  // of them
+  uint64_t failures = 0;  // requests that failed
   uint64_t retries = 0;   // requests here for rows that another server, or this one, failed to give
-  uint64_t nanoseconds = 0;                               // of successful requests
-  std::array<uint64_t, kBounds.size() + 1> buckets = {};  // of their durations
+  uint64_t nanoseconds = 0;                               // time of successful requests
+  std::array<uint64_t, kBounds.size() + 1> buckets = {};  // histogram of their durations
 };
 
 // Thread-safe.
@@ -81,7 +81,7 @@ class TableServer {
   // Puts exchanges that failed because the server had closed their connection over a new one;
   // whether there is anything to run.
   bool restart_if_stale(HttpExchange& exchange, Deadline deadline);
-  // After an answer: keeps the connection.
+  // Keeps the connection after an answer.
   void take_back(HttpExchange& exchange);
 
   void count_request(std::chrono::nanoseconds took, bool has_failed);

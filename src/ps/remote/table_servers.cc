@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "core/caught_error.h"
-#include "core/log.h"
-#include "core/random.h"
-#include "core/start_thread.h"
-#include "core/text.h"
+#include "core/math/random.h"
+#include "core/system/caught_error.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
+#include "core/threads/start_thread.h"
 #include "emblem/error.h"
 #include "ps/remote/row_fetcher.h"
 
@@ -177,7 +177,7 @@ void TableServers::warn_of_row_types(size_t at) const {
     if (i == at || !other.is_up || other.row_type == state.row_type) continue;
     log_warn(cat("table server ", servers_[at]->name(), " has rows in ", name_of(state.row_type),
                  ", ", servers_[i]->name(), " in ", name_of(other.row_type),
-                 ": answers depend on who has a row; give all the same --row-precision"));
+                 ": answers depend on which server has a row; give all the same --row-precision"));
     return;
   }
 }

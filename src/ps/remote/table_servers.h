@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "embedding/settings.h"
 #include "ps/remote/table_server.h"
 
@@ -29,7 +29,7 @@ namespace emblem {
 struct TableServersOptions {
   std::vector<TableServerAddress> servers;
   std::string token;  // bearer token of the servers; empty: none is sent
-  // Of a lookup, with all retries. A server whose status is late for as long is down.
+  // Time for a lookup, with all retries. A server whose status is late for as long is down.
   std::chrono::milliseconds timeout{1000};
   std::chrono::milliseconds status_interval{250};  // between two questions for the status
   ResolveHost resolve = resolve_host;
@@ -49,7 +49,7 @@ struct RowFetch {
 
 // Which servers have which parts of a version.
 struct PartRoute {
-  std::array<uint16_t, kParts> segment_of = {};  // of each part, at in holders
+  std::array<uint16_t, kParts> segment_of = {};  // segment of each part, an index into holders
   std::vector<std::vector<uint16_t>> holders;    // servers, rising; those that are up
 };
 
@@ -65,7 +65,8 @@ class TableServers {
   std::vector<PartRange> missing(const ModelId& model) const;
   // Asks all servers for their status and waits for the answers.
   void refresh();
-  // In words, with the reasons of the servers that are down; empty: nothing is missing.
+  // What is missing, in words, with the reasons of the servers that are down; empty: nothing
+  // is missing.
   std::string problem(const ModelId& model) const;
 
   // Servers are told that the version is needed for as long as the result lives.
@@ -86,7 +87,7 @@ class TableServers {
   // A random number for each lookup, so that replicas share them whatever the order of lookups.
   uint64_t next_turn() { return mix64(turns_.fetch_add(1, std::memory_order_relaxed)); }
 
-  // In Prometheus' text form.
+  // Metrics in Prometheus' text form.
   std::string metrics() const;
 
  private:
@@ -109,8 +110,9 @@ class TableServers {
   std::vector<uint64_t> asked_;  // how often each server was
   std::vector<uint64_t> due_;    // how often it is to be asked without a pause
   bool stop_ = false;
-  mutable std::map<ModelId, std::shared_ptr<const PartRoute>> routes_;  // of the present states
-  uint64_t states_ = 0;                                                 // counts changes of them
+  // Routes of the present states.
+  mutable std::map<ModelId, std::shared_ptr<const PartRoute>> routes_;
+  uint64_t states_ = 0;  // counts changes of them
   std::vector<std::thread> watchers_;
 };
 

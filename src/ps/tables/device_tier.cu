@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "core/caught_error.h"
-#include "core/pinned.h"
-#include "core/start_thread.h"
+#include "core/memory/pinned.h"
+#include "core/system/caught_error.h"
+#include "core/threads/start_thread.h"
 #include "embedding/cache/static_rows.h"
 #include "embedding/rows_ref.h"
 #include "ps/tables/table_fetch.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kNotAsked = UINT64_MAX;       // in the place of a version
 constexpr size_t kAtOnce = 8192;                 // rows that are fetched at a time
-constexpr int64_t kMostBytesAtOnce = 64 << 20;   // of rows that are refreshed at a time
+constexpr int64_t kMostBytesAtOnce = 64 << 20;   // bytes of rows that are refreshed at a time
 constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch after batches; others are dropped
 
 // Some keys of a table, at most `most`.
@@ -48,7 +48,7 @@ class DeviceTier::Updates final : public TableCache {
     for (size_t i = 0; i < keys.size(); ++i)
       tier_.narrow(rows.subspan(i * static_cast<size_t>(dim), static_cast<size_t>(dim)), dim,
                    narrow.data() + static_cast<int64_t>(i) * row_bytes);
-    // Of equal keys the last counts; the cache wants different ones.
+    // The last of equal keys counts; the cache wants different ones.
     std::vector<int64_t> different(keys.begin(), keys.end());
     std::sort(different.begin(), different.end());
     if (std::adjacent_find(different.begin(), different.end()) == different.end())
@@ -213,9 +213,9 @@ class DeviceTier::Missing final : public MissingRowSource {
   size_t room_ = 0;
   std::unique_ptr<PinnedMemory> host_;  // rows, then flags
   Buffer<uint8_t> device_flags_;
-  std::vector<uint64_t> lookups_;  // of each table
+  std::vector<uint64_t> lookups_;  // lookups of each table
   std::vector<uint8_t> later_;     // whether the misses of a table are fetched after the batch
-  std::vector<Part> parts_;        // of each table
+  std::vector<Part> parts_;        // parts of each table
 };
 
 DeviceTier::DeviceTier(DeviceTierSettings settings) : settings_(std::move(settings)) {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/half.h"
-#include "core/stream.h"
+#include "core/device/stream.h"
+#include "core/math/half.h"
 #include "embedding/cache/cached_rows.h"
 #include "embedding/cache/missing_row_source.h"
 #include "embedding/cache/row_cache.h"
@@ -22,14 +22,14 @@ namespace emblem::cuda {
 
 struct DeviceTierSettings {
   std::vector<std::shared_ptr<ServedTable>> tables;
-  DType dtype = DType::kF32;  // of the rows in the cache
+  DType dtype = DType::kF32;  // type of the rows in the cache
   CacheSize size;
   CachePolicy policy = CachePolicy::kLru;
-  // Of a table of which this share or more of a batch's lookups was in the cache, the others are
-  // answered with the default row and fetched after the batch; HPS's rule. Above 1: every batch
-  // waits.
+  // Where this share or more of a batch's lookups in a table was in the cache, the others are
+  // answered with the default row and fetched after the batch; HPS's rule. Above 1: every
+  // batch waits.
   double hit_rate_threshold = 2.0;
-  // Of a table's rows in the cache, to read again at a time; 0: a fixed number.
+  // The share of a table's rows in the cache to read again at a time; 0: a fixed number.
   double refresh_share = 0.0;
 };
 
@@ -41,8 +41,8 @@ class DeviceTier {
   ~DeviceTier();
   DeviceTier(const DeviceTier&) = delete;
 
-  // For a lookup of `features`, each the number of its table, in batches of up to max_rows rows.
-  // Used by one thread at a time; the tier outlives it.
+  // Rows for a lookup of `features`, each the number of its table, in batches of up to
+  // max_rows rows. Used by one thread at a time; the tier outlives it.
   std::unique_ptr<CachedRows> make_rows(const Context& context, std::vector<int> features,
                                         int64_t max_rows);
   std::unique_ptr<MissingRowSource> make_missing();
@@ -65,7 +65,7 @@ class DeviceTier {
   void fetch_and_insert(int table, std::span<const int64_t> keys, RowCache::Existing existing);
   void fetch_and_insert(int table, std::span<const int64_t> keys, RowCache::Existing existing,
                         size_t at_once);
-  // Of the keys whose table is to be fetched later.
+  // Keys whose table is to be fetched later.
   void fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables,
                    std::span<const uint8_t> later);
   void work();
@@ -76,12 +76,12 @@ class DeviceTier {
   Stream stream_;
   Context context_;
   std::unique_ptr<RowCache> cache_;
-  std::vector<std::unique_ptr<Updates>> updates_;  // of each table
+  std::vector<std::unique_ptr<Updates>> updates_;  // updates of each table
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Wanted> wanted_;
-  size_t wanted_keys_ = 0;  // of wanted_ and the one in work
+  size_t wanted_keys_ = 0;  // keys of wanted_ and the one in work
   bool stop_ = false;
   std::thread thread_;
 };

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "core/device_test.h"
+#include "core/device/device_test.h"
 #include "ps/tables/served_test.h"
 
 namespace emblem {

@@ -1,4 +1,4 @@
-// ps/tables/filtered_rows.h - of some rows, those with certain keys.
+// ps/tables/filtered_rows.h - the rows that have certain keys.
 #pragma once
 
 #include <concepts>

@@ -1,11 +1,11 @@
-// ps/tables/finite_rows.h - of some rows, those without NaN and infinite values.
+// ps/tables/finite_rows.h - the rows without NaN and infinite values.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "core/finite.h"
+#include "core/math/finite.h"
 
 namespace emblem {
 

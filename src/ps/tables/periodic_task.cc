@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/caught_error.h"
-#include "core/start_thread.h"
+#include "core/system/caught_error.h"
+#include "core/threads/start_thread.h"
 
 namespace emblem {
 namespace {

@@ -28,7 +28,7 @@ class PeriodicTask {
   void work() noexcept;
 
   const std::vector<Plan> plans_;
-  const std::vector<std::string> names_;  // of the plans, for messages
+  const std::vector<std::string> names_;  // names of the plans, for messages
   const std::function<void(const std::string&)> act_;
   std::mutex mutex_;
   std::condition_variable stopping_;

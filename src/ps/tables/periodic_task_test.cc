@@ -6,7 +6,7 @@
 #include <functional>
 #include <new>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "emblem/error.h"
 
 namespace emblem {

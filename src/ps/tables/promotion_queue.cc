@@ -1,7 +1,7 @@
 #include "ps/tables/promotion_queue.h"
 
-#include "core/caught_error.h"
-#include "core/start_thread.h"
+#include "core/system/caught_error.h"
+#include "core/threads/start_thread.h"
 #include "emblem/error.h"
 #include "ps/tables/served_table.h"
 

@@ -40,7 +40,7 @@ class PromotionQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;
-  size_t floats_ = 0;  // of items_ and the one in work
+  size_t floats_ = 0;  // floats of items_ and the one in work
   bool stop_ = false;
   std::thread thread_;
 };

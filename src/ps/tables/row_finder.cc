@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/prefetch.h"
-#include "core/thread_pool.h"
+#include "core/memory/prefetch.h"
+#include "core/threads/thread_pool.h"
 #include "ps/tables/table_fetch.h"
 
 namespace emblem {

@@ -2,25 +2,58 @@
 // copied out of a tier that is not.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "core/context.h"
-#include "core/host_vector.h"
-#include "core/view.h"
+#include "core/device/context.h"
+#include "core/math/hash.h"
+#include "core/memory/host_vector.h"
+#include "core/memory/view.h"
 #include "ps/tables/served_table.h"
-#include "ps/tables/unique_keys.h"
 #include "store/read_gate.h"
 
 namespace emblem {
+
+// The different keys of a batch, in order of first occurrence.
+// Allocates nothing once it has seen its largest batch.
+class UniqueKeys {
+ public:
+  void clear(size_t most) {
+    keys_.clear();
+    const size_t slots = std::bit_ceil(most * 2 + 1);
+    if (slots > slots_.size()) slots_.resize(slots);
+    mask_ = slots - 1;
+    std::fill(slots_.begin(), slots_.begin() + static_cast<int64_t>(slots), kNone);
+  }
+  // The number of the key among the different ones.
+  uint32_t add(int64_t key) {
+    for (size_t at = mix64(static_cast<uint64_t>(key)) & mask_;; at = (at + 1) & mask_) {
+      if (slots_[at] == kNone) {
+        slots_[at] = static_cast<uint32_t>(keys_.size());
+        keys_.push_back(key);
+        return slots_[at];
+      }
+      if (keys_[slots_[at]] == key) return slots_[at];
+    }
+  }
+  std::span<const int64_t> keys() const { return keys_; }
+
+ private:
+  static constexpr uint32_t kNone = 0xffffffffu;
+  std::vector<int64_t> keys_;
+  std::vector<uint32_t> slots_;
+  size_t mask_ = 0;
+};
 
 // Used by one thread at a time; any number may read the same tables at the same time, while these
 // are updated. With tables in memory it allocates nothing once it has seen its largest batch.
 class RowFinder {
  public:
-  // One table a feature, borrowed; a table may be that of several.
+  // One table per feature, borrowed; a table may be that of several.
   explicit RowFinder(std::span<ServedTable* const> tables);
 
   // For as long as it lives, rows that were found stay valid and unchanged.
@@ -54,8 +87,8 @@ class RowFinder {
     HostVector<float> fetched{};          // rows that had to be copied out of a tier
     HostVector<std::byte> stored{};       // the same in the format, where it is not fp32
     UniqueKeys unique{};                  // whose rows are missing so far
-    HostVector<uint32_t> numbers{};       // of keys among the unique ones
-    HostVector<uint8_t> found{};          // of the unique ones
+    HostVector<uint32_t> numbers{};       // number of each key among the unique ones
+    HostVector<uint8_t> found{};          // whether each unique key was found
   };
   using Keys = std::span<const View<const int64_t>>;
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/thread_pool.h"
+#include "core/threads/thread_pool.h"
 #include "embedding/cpu/gather_pool.h"
 #include "ps/tables/row_finder.h"
 
 namespace emblem {
 namespace {
 
-constexpr int64_t kBlockBytes = 128 << 10;  // of output that one piece of work fills
+constexpr int64_t kBlockBytes = 128 << 10;  // bytes of output that one piece of work fills
 
 std::vector<ServedTable*> tables_of(std::span<const ServedFeature> features) {
   std::vector<ServedTable*> tables;
@@ -114,7 +114,7 @@ class ServedLookup : public Lookup {
 
   const std::vector<ServedFeature> features_;
   RowFinder finder_;
-  std::vector<int64_t> columns_;  // of each feature in the output
+  std::vector<int64_t> columns_;  // column of each feature in the output
   int64_t width_ = 0;
   std::vector<View<const int64_t>> keys_;
   std::vector<LookupCounts> counts_;

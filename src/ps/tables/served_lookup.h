@@ -15,9 +15,9 @@ struct ServedFeature {
   Pooling pooling = Pooling::kSum;
 };
 
-// On the CPU. Sums are those of a HostLookup over the same rows, bit for bit. Only Phase::kEval is
-// possible. Keys that no tier has read as the table's default row; kUnavailable is thrown when a
-// tier that is needed cannot answer.
+// A lookup on the CPU. Sums are those of a HostLookup over the same rows, bit for bit. Only
+// Phase::kEval is possible. Keys that no tier has read as the table's default row; kUnavailable
+// is thrown when a tier that is needed cannot answer.
 //
 // One thread at a time may use a lookup; any number of lookups may read the same tables at the same
 // time, while these are updated. With tables in memory it allocates nothing once it has seen its

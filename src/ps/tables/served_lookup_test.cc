@@ -5,8 +5,8 @@
 #include <cstring>
 #include <thread>
 
-#include "core/random.h"
-#include "core/thread_pool.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
 #include "ps/tables/count_allocations_test.h"
 #include "ps/tables/served_test.h"
 

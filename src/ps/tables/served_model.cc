@@ -1,16 +1,17 @@
 #include "ps/tables/served_model.h"
 
 #include <algorithm>
+#include <ranges>
+
+#include "core/text/joined.h"
 
 namespace emblem {
 
 ServedTable& ServedModel::table(const std::string& name) const {
   const auto found = tables_.find(name);
   if (found != tables_.end()) return *found->second;
-  std::string names;
-  for (const auto& [known, table] : tables_) names += cat(names.empty() ? "" : ", ", known);
   throw Error(ErrorCode::kNotFound, cat("model ", name_, ", version ", version_, " has no table ",
-                                        name, "; it has: ", names));
+                                        name, "; it has: ", joined(std::views::keys(tables_))));
 }
 
 void ServedModel::note_update(int64_t created_unix_ms, uint64_t rows) {
@@ -31,6 +32,7 @@ Freshness ServedModel::freshness() const {
                       .updates = updates_.load(std::memory_order_relaxed),
                       .rows = rows_.load(std::memory_order_relaxed),
                       .errors = errors_.load(std::memory_order_relaxed),
+                      .unchecked = unchecked_.load(std::memory_order_relaxed),
                       .missing_deltas = missing_deltas_.load(std::memory_order_relaxed)};
   const int64_t newest = newest_unix_ms_.load(std::memory_order_relaxed);
   if (newest == INT64_MIN) return freshness;

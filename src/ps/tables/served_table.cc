@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "core/log.h"
+#include "core/system/log.h"
 #include "ps/tables/filtered_rows.h"
 #include "ps/tables/finite_rows.h"
 #include "ps/tables/promotion_queue.h"
@@ -89,17 +89,16 @@ void ServedTable::fetch_lost(std::span<const int64_t> keys, std::span<float> row
                              std::span<uint8_t> found) {
   if (l3_ != nullptr) return fetch_from_l3(keys, rows, found);
   const auto files = fallback();
-  if (files == nullptr || !std::all_of(keys.begin(), keys.end(),
-                                       [&](int64_t key) { return files->covers(key); })) {
-    throw Error(ErrorCode::kUnavailable,
-                cat("table ", settings_.name, ": redis has lost rows or has damaged ones; they are "
-                    "filled in again, try again soon"));
+  if (files == nullptr ||
+      !std::all_of(keys.begin(), keys.end(), [&](int64_t key) { return files->covers(key); })) {
+    throw Error(ErrorCode::kUnavailable, cat("table ", settings_.name,
+                                             ": redis has lost rows or has damaged ones; they are "
+                                             "filled in again, try again soon"));
   }
   const Stopwatch watch;
   const auto hits = static_cast<uint64_t>(files->fetch(keys, rows, found));
-  fallback_counters_.add(this_cpu(), {.hits = hits,
-                                      .misses = keys.size() - hits,
-                                      .nanoseconds = watch.nanoseconds()});
+  fallback_counters_.add(
+      this_cpu(), {.hits = hits, .misses = keys.size() - hits, .nanoseconds = watch.nanoseconds()});
 }
 
 // Such rows were written by another program: Emblem writes none.

@@ -13,6 +13,7 @@
 // Thread-safe. Reads never wait for updates.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -24,13 +25,73 @@
 
 #include "embedding/parts.h"
 #include "embedding/settings.h"
-#include "ps/tables/row_fallback.h"
-#include "ps/tables/table_cache.h"
-#include "ps/tables/tier_counters.h"
 #include "store/kv_store.h"
 #include "store/memory_store.h"
 
 namespace emblem {
+
+// Where rows come from while the tier that should have them is filled again and no tier below has
+// them. Thread-safe.
+class RowFallback {
+ public:
+  virtual ~RowFallback() = default;
+
+  // Whether it can say what the row of a key is, or that there is none.
+  virtual bool covers(int64_t key) const = 0;
+  // As KvTable::fetch; of keys that it covers.
+  virtual int64_t fetch(std::span<const int64_t> keys, std::span<float> rows,
+                        std::span<uint8_t> found) const = 0;
+};
+
+// What a tier of a table did so far: counted without locks, read at any time.
+struct TierCounts {
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t nanoseconds = 0;  // in lookups; where several tables are read together, a share of it
+  uint64_t errors = 0;       // lookups that the tier could not answer
+};
+
+// Threads on different CPUs count in different places, so that counting costs no more than an
+// addition to memory at hand.
+class TierCounters {
+ public:
+  // `cpu` is any number that differs between threads that run at the same time.
+  void add(unsigned cpu, const TierCounts& counts) {
+    Lane& lane = lanes_[cpu % lanes_.size()];
+    if (counts.hits != 0) lane.hits.fetch_add(counts.hits, std::memory_order_relaxed);
+    if (counts.misses != 0) lane.misses.fetch_add(counts.misses, std::memory_order_relaxed);
+    if (counts.nanoseconds != 0) {
+      lane.nanoseconds.fetch_add(counts.nanoseconds, std::memory_order_relaxed);
+    }
+    if (counts.errors != 0) lane.errors.fetch_add(counts.errors, std::memory_order_relaxed);
+  }
+  TierCounts read() const {
+    TierCounts sum;
+    for (const Lane& lane : lanes_) {
+      sum.hits += lane.hits.load(std::memory_order_relaxed);
+      sum.misses += lane.misses.load(std::memory_order_relaxed);
+      sum.nanoseconds += lane.nanoseconds.load(std::memory_order_relaxed);
+      sum.errors += lane.errors.load(std::memory_order_relaxed);
+    }
+    return sum;
+  }
+
+ private:
+  struct alignas(64) Lane {
+    std::atomic<uint64_t> hits{0}, misses{0}, nanoseconds{0}, errors{0};
+  };
+  std::array<Lane, 16> lanes_;
+};
+
+// A cache of a served table's rows, notified of changes.
+class TableCache {
+ public:
+  virtual ~TableCache() = default;
+  // Rows [keys, dim] that have changed below: those that are in the cache change too. Thread-safe.
+  virtual void update(std::span<const int64_t> keys, std::span<const float> rows) = 0;
+  // Reads all rows that are in the cache again from below.
+  virtual void refresh() = 0;
+};
 
 class PromotionQueue;
 

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr Initializer kDefault = {Initializer::Kind::kConstant, 9.0f, 0.0f};
+constexpr Initializer kServedTableDefault = {Initializer::Kind::kConstant, 9.0f, 0.0f};
 
 void put(KvTable& table, std::vector<int64_t> keys, std::vector<float> rows) {
   table.insert(keys, rows);
@@ -24,10 +24,11 @@ class ServedTableTest : public testing::Test {
  protected:
   ServedTable& make(std::shared_ptr<KvTable> l2, std::shared_ptr<KvTable> l3,
                     bool cache_missed = false) {
-    table_ = std::make_shared<ServedTable>(
-        ServedTableSettings{
-            .name = "hps_et.m.t", .dim = 1, .missing = kDefault, .cache_missed = cache_missed},
-        l2, l3, &promotions_);
+    table_ = std::make_shared<ServedTable>(ServedTableSettings{.name = "hps_et.m.t",
+                                                               .dim = 1,
+                                                               .missing = kServedTableDefault,
+                                                               .cache_missed = cache_missed},
+                                           l2, l3, &promotions_);
     return *table_;
   }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/temp_folder_test.h"
+#include "core/files/temp_folder_test.h"
 #include "ps/parameter_server.h"
 #include "ps/tables/served_lookup.h"
 

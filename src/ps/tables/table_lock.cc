@@ -4,7 +4,7 @@ namespace emblem {
 
 using Clock = std::chrono::steady_clock;
 
-TableLock::TableLock(std::unique_ptr<StoreLock> lock, std::string model)
+TableLock::TableLock(std::unique_ptr<LeasedLock> lock, std::string model)
     : lock_(std::move(lock)), model_(std::move(model)), renewed_(Clock::now()) {}
 
 std::unique_ptr<TableLock> TableLock::try_take(SharedKvStore& redis, const std::string& model) {

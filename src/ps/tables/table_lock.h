@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "store/redis_store.h"
+#include "store/redis/redis_store.h"
 
 namespace emblem {
 
@@ -32,9 +32,9 @@ class TableLock {
   void keep();
 
  private:
-  TableLock(std::unique_ptr<StoreLock> lock, std::string model);
+  TableLock(std::unique_ptr<LeasedLock> lock, std::string model);
 
-  const std::unique_ptr<StoreLock> lock_;
+  const std::unique_ptr<LeasedLock> lock_;
   const std::string model_;
   std::mutex mutex_;
   std::chrono::steady_clock::time_point renewed_;

@@ -1,7 +1,7 @@
 #include "ps/tables/table_source.h"
 
-#include "config/name.h"
-#include "core/text.h"
+#include "config/load/name.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -11,7 +11,7 @@
 #include <limits>
 #include <new>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "ps/updates/updates_test.h"
 #include "store/rocksdb_store.h"
 
@@ -90,6 +90,21 @@ TEST_F(UpdatesTest, ABadDeltaIsNotAppliedInPartAndHoldsUpThoseAfterIt) {
   EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(12, 12));
 }
 
+TEST_F(UpdatesTest, DeltasWithoutChecksumsAreAppliedAndCounted) {
+  ParameterServer server;
+  const auto model = server.load_model("m", 1, tables());
+  server.watch_deltas("m", deltas(), kNever);
+  write_delta(deltas(), 1, {1}, 11);
+  server.look_for_deltas("m");
+  EXPECT_EQ(model->freshness().unchecked, 0u);
+  write_delta(deltas(), 2, {1}, 12);
+  std::ofstream(list_deltas(deltas())[1].path + "/manifest.json")
+      << R"({"sequence": 2, "created_unix_ms": 5, "tables": [{"name": "a", "dim": 2, "rows": 1}]})";
+  server.look_for_deltas("m");
+  EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(12, 12));
+  EXPECT_EQ(model->freshness().unchecked, 1u);
+}
+
 TEST_F(UpdatesTest, ADamagedDeltaIsNotApplied) {
   ParameterServer server;
   const auto model = server.load_model("m", 1, tables());
@@ -114,7 +129,8 @@ TEST_F(UpdatesTest, RowsThatAreNaNOrInfiniteAreRefusedAndCounted) {
   const auto model = server.load_model("m", 1, tables());
   ServedTable& table = model->table("a");
   const float nan = std::nanf(""), infinite = std::numeric_limits<float>::infinity();
-  table.apply(std::vector<int64_t>{1, 2, 3, 4}, std::vector<float>{nan, 5, 6, 6, 7, infinite, 8, 8});
+  table.apply(std::vector<int64_t>{1, 2, 3, 4},
+              std::vector<float>{nan, 5, 6, 6, 7, infinite, 8, 8});
   EXPECT_THAT(lookup(table, {1, 2, 3, 4}), ElementsAre(1, 1, 6, 6, 3, 3, 8, 8));
   EXPECT_EQ(table.rows_refused(), 2u);
   table.apply(std::vector<int64_t>{1}, std::vector<float>{nan, nan});

@@ -10,22 +10,15 @@
 #include <string_view>
 #include <thread>
 
-#include "core/caught_error.h"
-#include "core/log.h"
-#include "core/start_thread.h"
+#include "core/system/caught_error.h"
+#include "core/system/log.h"
+#include "core/system/warn_once.h"
+#include "core/threads/start_thread.h"
 #include "kafka/handles.h"
 #include "ps/updates/update_message.h"
 
 namespace emblem {
 namespace {
-
-// Rows of consecutive messages of one topic, applied together.
-struct Batch {
-  std::string topic;
-  UpdateRows update;
-  int64_t created_unix_ms = 0;
-  uint64_t messages = 0;
-};
 
 constexpr int kMetadataTimeoutMs = 1000;
 
@@ -49,6 +42,14 @@ std::string with_commas(std::string brokers) {
 }  // namespace
 
 struct KafkaUpdates::State {
+  // Rows of consecutive messages of one topic, applied together.
+  struct Batch {
+    std::string topic;
+    UpdateRows update;
+    int64_t created_unix_ms = 0;
+    uint64_t messages = 0;
+  };
+
   Settings settings;
   Apply apply;
   KafkaHandle consumer;
@@ -56,9 +57,9 @@ struct KafkaUpdates::State {
   int uncommitted = 0;  // batches
 
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> messages{0}, refused{0}, retries{0}, commits{0};
+  std::atomic<uint64_t> messages{0}, refused{0}, unchecked{0}, retries{0}, commits{0};
   std::mutex mutex;
-  std::condition_variable wake;  // of a pause
+  std::condition_variable wake;  // ends a pause
   std::vector<std::string> topics;
   bool topics_changed = false;
   std::thread thread;
@@ -72,6 +73,7 @@ struct KafkaUpdates::State {
   void subscribe();
   KafkaPartitions partitions_of_topics();
   void assign_all_partitions();
+  void count_unchecked(const std::string& topic);
   void take(const rd_kafka_message_t& message);
   void apply_batch();
   void commit();
@@ -117,7 +119,7 @@ void KafkaUpdates::set_topics(std::vector<std::string> topics) {
 }
 
 KafkaUpdates::Counts KafkaUpdates::counts() const {
-  return {state_->messages, state_->refused, state_->retries, state_->commits};
+  return {state_->messages, state_->refused, state_->unchecked, state_->retries, state_->commits};
 }
 
 void KafkaUpdates::State::run() noexcept {
@@ -236,13 +238,22 @@ void KafkaUpdates::State::assign_all_partitions() {
   }
 }
 
+void KafkaUpdates::State::count_unchecked(const std::string& topic) {
+  ++unchecked;
+  warn_once("kafka updates without checksums " + topic,
+            cat("kafka: messages of topic ", topic, " have no header ", kUpdateChecksumHeader,
+                ", so that damage is not noticed; they are applied"));
+}
+
 void KafkaUpdates::State::take(const rd_kafka_message_t& message) {
   const std::string topic = rd_kafka_topic_name(message.rkt);
   UpdateRows update;
   try {
     const std::string_view payload(static_cast<const char*>(message.payload), message.len);
-    if (const auto checksum = checksum_header(message)) check_update_checksum(payload, *checksum);
+    const auto checksum = checksum_header(message);
+    if (checksum) check_update_checksum(payload, *checksum);
     update = parse_update_message(payload, settings.key_bytes);
+    if (!checksum) count_unchecked(topic);
   } catch (const Error& error) {
     ++refused;
     log_error(

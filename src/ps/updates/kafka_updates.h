@@ -17,9 +17,8 @@ namespace emblem {
 
 // Reads in a thread of its own and commits what was applied, never before: a message may come
 // twice, none is lost. An update that cannot be applied for now (kUnavailable) is tried again,
-// after a pause, until it can; a message that is not an update, or does not have the checksum in its
-// header, is counted, logged and skipped.
-// Thread-safe.
+// after a pause, until it can; a message that is not an update, or does not have the checksum in
+// its header, is counted, logged and skipped. Thread-safe.
 class KafkaUpdates {
  public:
   // Throws kUnavailable to be called again with the same rows.
@@ -49,10 +48,11 @@ class KafkaUpdates {
   void set_topics(std::vector<std::string> topics);
 
   struct Counts {
-    uint64_t messages = 0;  // applied
-    uint64_t refused = 0;   // skipped
+    uint64_t messages = 0;   // applied
+    uint64_t refused = 0;    // skipped
+    uint64_t unchecked = 0;  // messages without a checksum
     uint64_t retries = 0;
-    uint64_t commits = 0;  // of offsets
+    uint64_t commits = 0;  // commits of offsets
   };
   Counts counts() const;
 

@@ -78,6 +78,7 @@ TEST_F(KafkaTest, DamagedMessagesAreCountedAndSkipped) {
   producer_.send("hps_et.m.a", make_update_message(keys, std::vector<float>{12, 12}, 2, 8), "k");
   EXPECT_TRUE(reads(*model, 1, 12));
   EXPECT_EQ(server.kafka_counts().refused, 1u);
+  EXPECT_EQ(server.kafka_counts().unchecked, 1u);
 }
 
 TEST_F(KafkaTest, RowsThatAreNaNAreNeitherSentNorApplied) {
@@ -85,8 +86,8 @@ TEST_F(KafkaTest, RowsThatAreNaNAreNeitherSentNorApplied) {
   const auto model = server.load_model("m", 1, tables());
   const float nan = std::nanf("");
   EXPECT_THROW(post({1}, nan), Error);
-  const std::string message = make_update_message(std::vector<int64_t>{1, 2},
-                                                  std::vector<float>{nan, 1, 12, 12}, 2, 8);
+  const std::string message =
+      make_update_message(std::vector<int64_t>{1, 2}, std::vector<float>{nan, 1, 12, 12}, 2, 8);
   producer_.send("hps_et.m.a", message, "k");
   EXPECT_TRUE(reads(*model, 2, 12));
   EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(1, 1));

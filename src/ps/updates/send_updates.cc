@@ -1,6 +1,6 @@
 #include <map>
 
-#include "core/finite.h"
+#include "core/math/finite.h"
 #include "emblem/error.h"
 #include "ps/updates/kafka_updates.h"
 #include "ps/updates/update_message.h"

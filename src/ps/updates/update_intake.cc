@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/log.h"
-#include "core/text.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 
 namespace emblem {
 namespace {

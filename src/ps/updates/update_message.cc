@@ -2,9 +2,8 @@
 
 #include <cstring>
 
-#include "core/checksum.h"
-#include "core/self_checksum.h"
-#include "core/text.h"
+#include "core/math/checksum.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 #include "store/key_bytes.h"
 
@@ -69,9 +68,7 @@ std::string make_update_message(std::span<const int64_t> keys, std::span<const f
 }
 
 std::string update_checksum(std::string_view message) {
-  Checksum checksum;
-  checksum.add(message.data(), message.size());
-  return checksum_digits(checksum.value());
+  return checksum_digits(checksum_of(message));
 }
 
 void check_update_checksum(std::string_view message, std::string_view checksum) {

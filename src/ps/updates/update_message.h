@@ -24,7 +24,7 @@ UpdateRows parse_update_message(std::string_view message, size_t key_bytes);
 std::string make_update_message(std::span<const int64_t> keys, std::span<const float> rows,
                                 int64_t dim, size_t key_bytes);
 
-// The header of a message and its value, 16 hexadecimal digits of core/checksum.h.
+// The header of a message and its value, 16 hexadecimal digits of core/math/checksum.h.
 inline constexpr const char* kUpdateChecksumHeader = "emblem-checksum";
 std::string update_checksum(std::string_view message);
 // Throws kCorruption unless `checksum`, the value of the header, is that of the message.

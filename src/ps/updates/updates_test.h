@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "embedding/files/delta_files.h"
 #include "ps/parameter_server.h"
 #include "ps/tables/served_test.h"
 
 namespace emblem {
 
-// For watchers that tests ask to look.
+// The interval of watchers that tests ask to look.
 inline constexpr std::chrono::milliseconds kNever{3600 * 1000};
 
 inline void write_delta(const std::string& root, int64_t sequence, const std::vector<int64_t>& keys,

@@ -1,5 +1,5 @@
-// serve/engine/counted_new.h - has operator new allocate by core/heap_account.h in programs that
-// serve models.
+// serve/engine/counted_new.h - has operator new allocate by core/memory/heap_account.h in programs
+// that serve models.
 #pragma once
 
 namespace emblem {

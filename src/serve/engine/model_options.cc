@@ -7,16 +7,16 @@
 #include <charconv>
 #include <thread>
 
-#include "config/parse_text.h"
+#include "config/load/parse_text.h"
 #include "emblem/error.h"
-#include "serve/engine/hps_options.h"
+#include "serve/engine/hps/hps_options.h"
 
 namespace emblem {
 namespace {
 
 constexpr int64_t kDefaultMaxBatch = 65536;
 constexpr int kMostInstances = 1024;
-constexpr int kMostThreads = 4096;  // of all instances
+constexpr int kMostThreads = 4096;  // threads of all instances
 constexpr int64_t kLongestSloUs = 60'000'000;
 constexpr int64_t kDefaultQueue = 4096;  // requests: what waits longer is better refused
 
@@ -197,8 +197,8 @@ inference::ModelConfig parse_model_config(const std::string& text, const std::st
 inference::ModelConfig parse_model_config_json(const std::string& json, const std::string& where) {
   inference::ModelConfig config;
   const auto status = google::protobuf::util::JsonStringToMessage(json, &config);
-  EMBLEM_REQUIRE(status.ok(), where,
-                 ": the configuration is no ModelConfig in JSON: ", std::string(status.message()));
+  EMBLEM_REQUIRE(status.ok(), where, ": the configuration is not a ModelConfig in JSON: ",
+                 std::string(status.message()));
   return config;
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "serve/engine/batch_queue.h"
-#include "serve/engine/gpu_options.h"
+#include "serve/engine/batching/batch_queue.h"
+#include "serve/engine/hps/gpu_options.h"
 #include "serve/engine/servable.h"
 #include "serve/protocol/model_config.pb.h"
 
@@ -15,14 +15,14 @@ namespace emblem {
 struct ModelOptions {
   BatchOptions batching;
   int instances = 1;     // engines
-  int threads = 1;       // of each; parameter "threads"
+  int threads = 1;       // threads of each; parameter "threads"
   bool has_slo = false;  // batching.slo_p99 is the model's own; parameter "slo_p99_us"
   GpuOptions gpu;
 };
 
 struct EngineCount {
   int instances = 1;  // engines
-  int threads = 1;    // of each; parameter "threads"
+  int threads = 1;    // threads of each; parameter "threads"
 
   // Those of the engines and of their pools.
   int all_threads() const { return instances * (threads > 1 ? threads + 1 : 1); }

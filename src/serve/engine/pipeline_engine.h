@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
-#include "config/heads.h"
-#include "core/thread_pool.h"
+#include "config/feature/features.h"
+#include "config/feature/heads.h"
+#include "core/threads/thread_pool.h"
 #include "data/feature/transform.h"
-#include "model/feed.h"
-#include "model/predictor.h"
+#include "model/lookup/feed.h"
+#include "model/predict/predictor.h"
 #include "serve/engine/request_columns.h"
 #include "serve/engine/servable.h"
 
@@ -71,7 +71,7 @@ class PipelineEngine final : public Engine {
   DecodedPiece piece_;
   Batch batch_;
   Feed feed_;
-  // Of the batch, by position in outputs_.all; empty where nobody asked for it.
+  // Values of the batch, by position in outputs_.all; empty where it was not requested.
   std::vector<std::vector<float>> values_;
   std::vector<PredictedOutput> wanted_;
 };

@@ -6,17 +6,19 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/input_ranges.h"
 #include "checkpoint/safetensors.h"
-#include "config/check.h"
-#include "config/load.h"
-#include "config/prediction_layout.h"
-#include "core/file.h"
+#include "config/load/load.h"
+#include "config/load/prediction_layout.h"
+#include "core/files/file.h"
+#include "core/text/joined.h"
 #include "data/feature/column_types.h"
+#include "model/check/check.h"
 #include "ps/remote/remote_model.h"
 #include "ps/tables/served_lookup.h"
-#include "serve/engine/gpu_model.h"
+#include "serve/engine/finite_model.h"
+#include "serve/engine/hps/gpu_model.h"
+#include "serve/engine/hps/served_tables.h"
+#include "serve/engine/hps/table_sources.h"
 #include "serve/engine/pipeline_engine.h"
-#include "serve/engine/served_tables.h"
-#include "serve/engine/table_sources.h"
 
 namespace emblem {
 namespace {
@@ -46,6 +48,7 @@ class PipelineServable final : public Servable {
     const DType precision = is_int8 ? DType::kInt8 : options.gpu.precision;
     config_.mutable_train_config()->set_mixed_precision(mixed_precision_of(precision));
     const Checkpoint checkpoint = open_checkpoint(folder_, Verify::kContents, files);
+    require_finite_parameters(checkpoint);
     tables_ = open_tables(checkpoint, table_sources(config_, layout_, checkpoint));
     dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
     if (options_.gpu.used) {
@@ -54,7 +57,7 @@ class PipelineServable final : public Servable {
           [&] {
             gpu_ = std::make_shared<cuda::GpuModel>(
                 config_, layout_, tables_->model(), options_.gpu,
-                [this](const TablePlan& plan) { return lookup_over(plan); });
+                [this](const LookupTables& wanted) { return lookup_over(wanted); });
           });
     }
     make_engine();  // finds out whether the parameters fit
@@ -115,12 +118,7 @@ class PipelineServable final : public Servable {
   }
 
  private:
-  std::string output_names() const {
-    std::string names;
-    for (const OutputSpec& output : outputs_.all)
-      names += (names.empty() ? "" : ", ") + output.name;
-    return names;
-  }
+  std::string output_names() const { return joined(outputs_.all, ", ", &OutputSpec::name); }
 
   static config::PipelineConfig read_config(const std::string& folder) {
     config::PipelineConfig config = load_stored_pipeline(folder);
@@ -130,8 +128,9 @@ class PipelineServable final : public Servable {
 
   std::unique_ptr<Predictor> make_predictor() const {
     const int64_t piece_rows = HostPredictor::piece_rows(options_.threads);
-    auto model = std::make_unique<Model>(Context{}, config_, layout_, piece_rows,
-                                         [&](const TablePlan& plan) { return lookup_over(plan); });
+    auto model =
+        std::make_unique<Model>(Context{}, config_, layout_, piece_rows,
+                                [&](const LookupTables& wanted) { return lookup_over(wanted); });
     Graph& graph = model->graph();
     const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
       dense_->read<float>(name,
@@ -154,10 +153,10 @@ class PipelineServable final : public Servable {
         });
   }
 
-  std::unique_ptr<Lookup> lookup_over(const TablePlan& plan) const {
+  std::unique_ptr<Lookup> lookup_over(const LookupTables& wanted) const {
     std::vector<ServedFeature> features;
-    for (const TableUse& use : plan.uses) {
-      const std::string& name = plan.tables[static_cast<size_t>(use.table)].name;
+    for (const TableUse& use : wanted.uses) {
+      const std::string& name = wanted.tables[static_cast<size_t>(use.table)].name;
       features.push_back({&tables_->model().table(name), use.pooling});
     }
     return make_served_lookup(features);
@@ -173,7 +172,7 @@ class PipelineServable final : public Servable {
   std::unique_ptr<ServedTables> tables_;
   std::shared_ptr<cuda::GpuModel> gpu_;  // where it runs on a GPU; over tables_
   std::unique_ptr<SafetensorsFile> dense_;
-  std::function<std::string()> problem_;  // of its tables; empty: there can be none
+  std::function<std::string()> problem_;  // problem of its tables; empty: there can be none
 };
 
 }  // namespace

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
+#include "core/text/joined.h"
 #include "data/feature/transform.h"
-#include "data/format/csv_field.h"
-#include "data/format/csv_types.h"
+#include "data/format/text/csv_field.h"
+#include "data/format/text/csv_types.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -99,10 +100,8 @@ void RequestColumns::add_own_input(int column) {
 }
 
 std::string RequestColumns::column_names(const Input& input) const {
-  std::string names;
-  for (const int column : input.columns)
-    names += (names.empty() ? "" : ",") + columns_[static_cast<size_t>(column)].name;
-  return names;
+  return joined(input.columns, ",",
+                [&](int column) { return columns_[static_cast<size_t>(column)].name; });
 }
 
 std::string RequestColumns::missing_names(const InferRequest& request) const {
@@ -151,11 +150,9 @@ int64_t RequestColumns::check(const InferRequest& request) const {
   for (const InputTensor& tensor : request.inputs) {
     const Input* input = find(tensor.name);
     if (input == nullptr) {
-      std::string names;
-      for (const Input& each : inputs_) names += (names.empty() ? "" : ", ") + each.name;
       throw Error(ErrorCode::kInvalidArgument,
                   cat("unexpected inference input '", tensor.name, "' for model '", request.model,
-                      "'; its inputs are ", names));
+                      "'; its inputs are ", joined(inputs_, ", ", &Input::name)));
     }
     for (const InputTensor& other : request.inputs) {
       EMBLEM_REQUIRE(&other == &tensor || other.name != tensor.name, "input '", tensor.name,
@@ -201,7 +198,7 @@ void RequestColumns::clear(DecodedPiece& piece) const {
   }
 }
 
-// One value a row for each of the input's columns.
+// One value per row for each of the input's columns.
 void RequestColumns::append_singles(const Input& input, const InputTensor& tensor, int64_t rows,
                                     DecodedPiece& piece) const {
   const auto width = static_cast<int64_t>(input.columns.size());

@@ -1,12 +1,12 @@
 // serve/engine/request_columns.h - raw values in requests as the columns that a pipeline's features
 // read, so that they get exactly the treatment of training.
 //
-// Data sets of fixed shape (Criteo TSV, Raw, split, libfm with one value a field) are asked for by
-// two inputs: numerical_features FP32 [numbers] and categorical_features INT64 [ids], in the order
-// in which the pipeline's features first read the columns. Columns of CSV files are inputs of their
-// own: FP32, INT64 or BYTES (text, and "key:weight") of shape [-1], the values of a row, any number
-// of them. A BYTES element may hold several values: it is split as the field of a CSV file. These
-// inputs are also taken as BYTES, BOOL, integers of any width, FP32 and FP64
+// Data sets of fixed shape (Criteo TSV, Raw, split, libfm with one value per field) are asked for
+// by two inputs: numerical_features FP32 [numbers] and categorical_features INT64 [ids], in the
+// order in which the pipeline's features first read the columns. Columns of CSV files are inputs of
+// their own: FP32, INT64 or BYTES (text, and "key:weight") of shape [-1], the values of a row, any
+// number of them. A BYTES element may hold several values: it is split as the field of a CSV file.
+// These inputs are also taken as BYTES, BOOL, integers of any width, FP32 and FP64
 // (serve/engine/tensor_values.h).
 //
 // Sequences of CSV files are inputs with elements (serve/engine/request_sequence.h). A column that
@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
-#include "data/format/csv_field.h"
+#include "config/feature/features.h"
 #include "data/format/decoder.h"
+#include "data/format/text/csv_field.h"
 #include "serve/engine/request_sequence.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/tensor.h"
@@ -36,7 +36,7 @@ class RequestColumns {
     DataType type = DataType::kFp32;
     int64_t width = 0;         // values of a row; -1: any number
     std::vector<int> columns;  // one a value; or those that take them all, of a column of its own
-    bool is_own = false;       // of one column of a CSV file
+    bool is_own = false;       // from one column of a CSV file
     bool is_sequence = false;
   };
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "config/check.h"
-#include "config/load.h"
+#include "config/load/load.h"
+#include "model/check/check.h"
 
 namespace emblem {
 namespace {

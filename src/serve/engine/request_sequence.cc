@@ -83,7 +83,7 @@ int64_t RequestSequence::check_padded() const {
                  "' has shape ", shape_text(shape), ", expected [rows, elements] (or '", name_,
                  kOffsets, "' beside it)");
   EMBLEM_REQUIRE(!is_text || shape[1] == 1, "input '", name_, "' has shape ", shape_text(shape),
-                 ", expected [rows, 1]: one text a row (or '", name_, kLengths, "' beside it)");
+                 ", expected [rows, 1]: one text per row (or '", name_, kLengths, "' beside it)");
   if (lengths_ == nullptr) return shape[0];
   const int64_t rows = entries(*lengths_);
   EMBLEM_REQUIRE(rows == shape[0], "input '", name_, kLengths, "' has ", rows, " rows, but '",

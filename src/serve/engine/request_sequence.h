@@ -1,7 +1,7 @@
 // serve/engine/request_sequence.h - a sequence in a request. Its elements come in one of three
 // forms:
 //
-//   NAME BYTES [rows, 1]: one text a row, divided as the field of a CSV file.
+//   NAME BYTES [rows, 1]: one text per row, divided as the field of a CSV file.
 //   NAME [elements(, values)] and NAME.offsets [rows + 1]: row r has elements
 //     [offsets[r], offsets[r + 1]).
 //   NAME [rows, T(, values)] and NAME.lengths [rows]: row r has its first lengths[r] elements;
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "data/format/csv_field.h"
+#include "data/format/text/csv_field.h"
 #include "serve/engine/tensor_values.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/tensor.h"

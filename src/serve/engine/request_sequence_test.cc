@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "config/load.h"
+#include "config/load/load.h"
 #include "data/feature/transform.h"
 #include "serve/engine/request_columns.h"
 
@@ -20,6 +20,9 @@ using testing::ThrowsMessage;
 // A request and the memory of its tensors.
 class Request {
  public:
+  Request() = default;
+  Request(Request&&) = default;  // a copy would refer to the memory of the other
+
   template <class T>
   Request& add(const std::string& name, DataType type, std::vector<int64_t> shape,
                const std::vector<T>& values) {
@@ -150,7 +153,7 @@ TEST_F(RequestSequences, ThatDoNotFitAreRefused) {
   refused(items({2, 2}).add<int32_t>("items.lengths", DataType::kInt32, {1}, {2}),
           "'items.lengths' has 1 rows, but 'items' has 2");
   refused(items({4}), "'items' has shape [4], expected [rows, elements]");
-  refused(Request().add_text("items", {1, 2}, {"1", "2"}), "expected [rows, 1]: one text a row");
+  refused(Request().add_text("items", {1, 2}, {"1", "2"}), "expected [rows, 1]: one text per row");
   refused(Request().add<uint16_t>("items", DataType::kFp16, {1, 1}, {1}),
           "input 'items' is FP16, expected INT64");
   refused(Request().add<float>("prices", DataType::kFp32, {1, 1000000, 0}, {}),
@@ -163,7 +166,8 @@ TEST_F(RequestSequences, ThatDoNotFitAreRefused) {
 }
 
 TEST_F(RequestSequences, WithTextThatIsNoValueNameTheRow) {
-  const Request request = with_prices().add_text("items", {2, 1}, {"5", "6;x"});
+  Request request = with_prices();
+  request.add_text("items", {2, 1}, {"5", "6;x"});
   DecodedPiece piece;
   columns_.clear(piece);
   EXPECT_THAT([&] { columns_.append(request.get(), columns_.check(request.get()), piece); },

@@ -1,6 +1,6 @@
 #include "serve/engine/servable.h"
 
-#include "core/caught_error.h"
+#include "core/system/caught_error.h"
 #include "serve/engine/counted_new.h"
 
 namespace emblem {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/heap_account.h"
+#include "core/memory/heap_account.h"
 #include "serve/protocol/inference_service.h"
 
 namespace emblem {
@@ -25,14 +25,14 @@ struct EngineTask {
   const InferRequest* request = nullptr;
   int64_t rows = 0;
   std::vector<OutputTensor> outputs;  // filled by the engine
-  ResponseParameters parameters;      // of the response
+  ResponseParameters parameters;      // parameters of the response
   std::optional<Error> error;         // or this
 };
 
 // What a request asks of a model, known before anything is allocated for its answer.
 struct RequestSize {
   int64_t rows = 0;
-  uint64_t answer_bytes = 0;  // of all outputs
+  uint64_t answer_bytes = 0;  // bytes of all outputs
 };
 
 // Runs batches; used by one thread at a time.

@@ -1,9 +1,10 @@
 #include "serve/engine/tensor_values.h"
 
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
-#include "data/format/number_text.h"
+#include "data/format/text/number_text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -88,11 +89,18 @@ std::string type_problem(DataType type, DataType declared, const ColumnRequest& 
 
 std::string TensorValues::add(int64_t at) {
   if (column_.type == ColumnType::kFloat) {
-    visit(tensor_, at, [&](auto value) { column_.floats.push_back(static_cast<float>(value)); });
+    visit(tensor_, at, [&](auto value) {
+      const bool is_missing = parser_.is_missing_value(static_cast<double>(value));
+      column_.floats.push_back(is_missing ? std::numeric_limits<float>::quiet_NaN()
+                                          : static_cast<float>(value));
+    });
     return {};
   }
   if (column_.type == ColumnType::kText || !is_integer(tensor_.type)) return add_text(at);
-  visit(tensor_, at, [&](auto value) { append_id(static_cast<int64_t>(value), column_); });
+  visit(tensor_, at, [&](auto value) {
+    const auto id = static_cast<int64_t>(value);
+    append_id(parser_.is_missing_value(id) ? kMissingId : id, column_);
+  });
   return {};
 }
 
@@ -103,7 +111,7 @@ std::string TensorValues::add_text(int64_t at) {
     if constexpr (std::is_floating_point_v<T>) {
       if (!std::isnan(value)) write_number(value, text_);
     } else if constexpr (std::is_same_v<T, bool>) {
-      text_ = value ? "1" : "0";
+      text_.push_back(value ? '1' : '0');
     } else if constexpr (std::is_same_v<T, int64_t>) {
       if (value != kMissingId) write_integer(value, text_);
     } else {

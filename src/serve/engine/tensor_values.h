@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "data/format/csv_field.h"
+#include "data/format/text/csv_field.h"
 #include "serve/protocol/tensor.h"
 
 namespace emblem {

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "serve/http/body.h"
-#include "serve/http/infer.h"
-#include "serve/http/target.h"
+#include "serve/http/api/infer.h"
+#include "serve/http/message/body.h"
+#include "serve/http/message/target.h"
 #include "serve/protocol/json_reader.h"
 
 namespace emblem {
@@ -38,7 +38,7 @@ HttpRequest make_request(Bytes bytes) {
   return request;
 }
 
-// With a region "r" of 1000 bytes, whose object ends in the middle of them.
+// Regions with one, "r", of 1000 bytes, whose object ends in the middle of them.
 const SharedMemoryRegions& regions_with_one() {
   static const std::unique_ptr<SharedMemoryRegions> regions = [] {
     const std::string key = cat("/emblem_fuzz_", getpid());

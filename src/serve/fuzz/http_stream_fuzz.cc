@@ -6,8 +6,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "serve/http/request_reader.h"
-#include "serve/http/rfc9112_cases_test.h"
+#include "serve/http/message/request_reader.h"
+#include "serve/http/message/rfc9112_cases_test.h"
 
 namespace emblem {
 namespace {

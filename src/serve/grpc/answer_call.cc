@@ -18,7 +18,7 @@ class AnswerCall final : public GrpcCall {
   }
 
  private:
-  // On its way from the connection's thread to another and back.
+  // Work on its way from the connection's thread to another and back.
   struct Work {
     Work(GrpcFrontEnd& front, GrpcDecoding its_message)
         : token(front.work), message(std::move(its_message)) {}
@@ -38,12 +38,16 @@ class AnswerCall final : public GrpcCall {
     const auto act = [self = std::static_pointer_cast<AnswerCall>(shared_from_this()), work] {
       self->answer(work->message);
     };
-    if (!method_.is_slow) return decode(work->message, act);
-    if (!front_.slow_calls.add(act))
-      finish({GrpcCode::kUnavailable, "too many models wait to be loaded or unloaded"});
+    const GrpcStatus status = method_.is_slow ? add_slow(act) : decode(work->message, act);
+    if (!status.ok()) finish(status);
   }
 
-  // On any thread.
+  GrpcStatus add_slow(const std::function<void()>& act) const {
+    if (front_.slow_calls.add(act)) return {};
+    return {GrpcCode::kUnavailable, "too many models wait to be loaded or unloaded"};
+  }
+
+  // Runs on any thread.
   void answer(GrpcDecoding& message) {
     if (is_cancelled()) return;
     auto answer = std::make_shared<Answer>();

@@ -12,7 +12,7 @@ constexpr size_t kSmallestToCompress = 1024;
 constexpr std::string_view kContentType = "application/grpc";
 constexpr std::string_view kAcceptEncoding = "identity, deflate, gzip";
 
-// Of a request of the method.
+// Limit of a request of the method.
 size_t max_bytes_of(const GrpcMethod& method, const GrpcFrontEnd& front) {
   const auto most = static_cast<size_t>(front.options.max_message_bytes);
   return method.has_payload ? most : std::min(most, kSmallRequestBytes);
@@ -116,7 +116,7 @@ void GrpcCall::take(std::span<const std::byte> bytes) {
   if (!is_open()) return;
   stream_->consume(before - bytes.size());
   if (bytes.empty()) return;
-  // At most the window of the stream.
+  // The backlog is at most the window of the stream.
   backlog_lease_.grow(bytes.size());
   backlog_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
@@ -182,14 +182,18 @@ bool GrpcCall::try_work(WorkerPool::Job job) const {
   return front_.decoding.try_add(client_, std::move(job));
 }
 
-void GrpcCall::decode(GrpcDecoding& message, std::function<void()> act) {
-  if (!message.is_long()) return act();
-  if (!try_work([this, &message, act = std::move(act)] {
+GrpcStatus GrpcCall::decode(GrpcDecoding& message, std::function<void()> act) {
+  if (!message.is_long()) {
+    act();
+    return {};
+  }
+  if (try_work([this, &message, act = std::move(act)] {
         if (!is_cancelled() && message.step()) return true;
         act();
         return false;
       }))
-    finish({GrpcCode::kUnavailable, "too many messages wait to be decoded; try again later"});
+    return {};
+  return {GrpcCode::kUnavailable, "too many messages wait to be decoded; try again later"};
 }
 
 // ---- responses ----

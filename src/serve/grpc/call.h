@@ -70,9 +70,9 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   bool is_cancelled() const { return is_cancelled_; }
   GrpcDecoding decoding_of(GrpcMessage message) const;
   // Runs `act` here when the message is small, otherwise on a thread for that, after the steps of
-  // its decoding, which `act` keeps alive; there are none for messages that are too many, which
-  // ends the call.
-  void decode(GrpcDecoding& message, std::function<void()> act);
+  // its decoding, which `act` keeps alive. kUnavailable, without `act`, when too many of this
+  // client's messages wait.
+  [[nodiscard]] GrpcStatus decode(GrpcDecoding& message, std::function<void()> act);
   // Has a worker do it, unless too many of this client's wait: then false.
   [[nodiscard]] bool try_work(WorkerPool::Job job) const;
   // Throws kUnavailable when the budget is exhausted.
@@ -100,8 +100,8 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   const Http2Loop loop_;
   Http2Stream* stream_;  // null once the stream is over
   std::optional<boost::asio::steady_timer> deadline_;
-  ContentEncoding encoding_ = ContentEncoding::kIdentity;         // of requests
-  ContentEncoding answer_encoding_ = ContentEncoding::kIdentity;  // of large answers
+  ContentEncoding encoding_ = ContentEncoding::kIdentity;         // encoding of requests
+  ContentEncoding answer_encoding_ = ContentEncoding::kIdentity;  // encoding of large answers
 
   GrpcFrameReader reader_;
   std::optional<GrpcMessage> single_;  // until the end of a call with one message

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/log.h"
+#include "core/system/log.h"
 #include "serve/protocol/fake_service_test.h"
 
 namespace emblem {

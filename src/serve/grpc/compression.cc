@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

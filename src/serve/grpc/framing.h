@@ -16,7 +16,7 @@
 namespace emblem {
 
 inline constexpr size_t kGrpcPrefixBytes = 5;
-// Of the requests of calls that bring neither tensors nor files.
+// Limit of the requests of calls that bring neither tensors nor files.
 inline constexpr size_t kSmallRequestBytes = 8192;
 
 // Bytes with what they take of the budget.
@@ -69,7 +69,7 @@ class GrpcFrameReader {
   MemoryBudget* budget_;
   std::array<std::byte, kGrpcPrefixBytes> prefix_{};
   size_t prefix_bytes_ = 0;
-  size_t length_ = 0;  // of the message, once its prefix is complete
+  size_t length_ = 0;  // length of the message, once its prefix is complete
   GrpcMessage message_;
 };
 

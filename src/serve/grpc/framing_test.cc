@@ -37,7 +37,7 @@ GrpcMessage message_of(const std::string& text) {
 
 // What `act` throws, with its code.
 template <class Act>
-std::pair<ErrorCode, std::string> refusal(Act&& act) {
+std::pair<ErrorCode, std::string> framing_refusal(Act&& act) {
   try {
     act();
   } catch (const Error& error) {
@@ -80,7 +80,7 @@ TEST(GrpcFraming, RefusesALargeMessageAtItsPrefix) {
   GrpcFrameReader reader(1000, &budget);
   const std::string prefix("\0\0\0\3\351", 5);  // 1001
   auto bytes = bytes_of(prefix);
-  const auto [code, text] = refusal([&] { reader.read(bytes); });
+  const auto [code, text] = framing_refusal([&] { reader.read(bytes); });
   EXPECT_EQ(code, ErrorCode::kOutOfMemory);
   EXPECT_THAT(text, HasSubstr("1001 bytes, but the server takes at most 1000"));
 }
@@ -100,14 +100,14 @@ TEST(GrpcFraming, RefusesMessagesAboveTheBudget) {
   GrpcFrameReader reader(1 << 20, &budget);
   const std::string message = framed(std::string(200'000, 'x'));
   auto bytes = bytes_of(message);
-  EXPECT_EQ(refusal([&] { reader.read(bytes); }).first, ErrorCode::kUnavailable);
+  EXPECT_EQ(framing_refusal([&] { reader.read(bytes); }).first, ErrorCode::kUnavailable);
 }
 
 TEST(GrpcFraming, RefusesABadPrefix) {
   GrpcFrameReader reader(1000, nullptr);
   const std::string prefix("\2\0\0\0\0", 5);
   auto bytes = bytes_of(prefix);
-  EXPECT_EQ(refusal([&] { reader.read(bytes); }).first, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(framing_refusal([&] { reader.read(bytes); }).first, ErrorCode::kInvalidArgument);
 }
 
 GrpcMessage expand(const std::string& compressed, ContentEncoding encoding, size_t max_bytes,
@@ -127,10 +127,11 @@ TEST(GrpcCompression, ExpandsWhatItCompresses) {
       EXPECT_EQ(compressed[0], 1);
       const std::string message = compressed.substr(kGrpcPrefixBytes);
       EXPECT_EQ(text_of(expand(message, encoding, size, nullptr)), text);
-      const auto [code, error] = refusal([&] { expand(message, encoding, size - 1, nullptr); });
+      const auto [code, error] =
+          framing_refusal([&] { expand(message, encoding, size - 1, nullptr); });
       EXPECT_EQ(code, ErrorCode::kOutOfMemory);
       MemoryBudget budget(size / 2);
-      EXPECT_EQ(refusal([&] { expand(message, encoding, size, &budget); }).first,
+      EXPECT_EQ(framing_refusal([&] { expand(message, encoding, size, &budget); }).first,
                 ErrorCode::kUnavailable);
       EXPECT_EQ(budget.used(), 0u);
     }
@@ -143,7 +144,7 @@ TEST(GrpcCompression, RefusesWhatIsNotCompressed) {
   const std::string text = compressed.substr(kGrpcPrefixBytes);
   for (const std::string& bad : {std::string(), text.substr(0, text.size() - 1), text + "x",
                                  std::string("nonsense"), std::string(100, '\xff')}) {
-    EXPECT_EQ(refusal([&] { expand(bad, ContentEncoding::kGzip, 10'000, nullptr); }).first,
+    EXPECT_EQ(framing_refusal([&] { expand(bad, ContentEncoding::kGzip, 10'000, nullptr); }).first,
               ErrorCode::kInvalidArgument)
         << bad.size();
   }
@@ -185,7 +186,7 @@ TEST(GrpcStatus, ReadsTimeouts) {
   using namespace std::chrono;  // NOLINT: the units
   EXPECT_EQ(parse_grpc_timeout("100m"), milliseconds(100));
   EXPECT_EQ(parse_grpc_timeout("1H"), hours(1));
-  EXPECT_EQ(parse_grpc_timeout("7n"), nanoseconds(7));
+  EXPECT_EQ(parse_grpc_timeout("7n"), std::chrono::nanoseconds(7));
   EXPECT_EQ(parse_grpc_timeout("99999999S"), seconds(99999999));
   EXPECT_GT(parse_grpc_timeout("99999999H"), hours(24 * 365 * 100));
   for (const char* bad : {"", "1", "S", "1x", "-1S", "+1S", "123456789S", "1 S", "1.5S"})

@@ -23,7 +23,7 @@ class HealthWatch final : public GrpcCall {
   using Response = grpc::health::v1::HealthCheckResponse;
 
   void on_message(GrpcMessage message) override {
-    // On the connection's thread: requests are small.
+    // Parsed on the connection's thread: requests are small.
     Parsed<grpc::health::v1::HealthCheckRequest> parsed{lease_of(front_.options.memory_budget), {}};
     parse(decoding_of(std::move(message)).take().bytes(), parsed);
     request_.set_service(parsed.message.service());

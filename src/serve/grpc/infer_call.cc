@@ -74,7 +74,8 @@ class InferCall final : public GrpcCall {
     const auto self = std::static_pointer_cast<InferCall>(shared_from_this());
     const auto& exchange = exchanges_.emplace_back(std::make_shared<Exchange>());
     const auto work = std::make_shared<Work>(self, exchange, decoding_of(std::move(message)));
-    decode(work->message, [work] { work->call->begin_request(work); });
+    const GrpcStatus status = decode(work->message, [work] { work->call->begin_request(work); });
+    if (!status.ok()) respond(work, status, {});
   }
 
   void on_all_received() override { send_answers(); }
@@ -125,7 +126,7 @@ class InferCall final : public GrpcCall {
     if (const Error* error = std::get_if<Error>(&result))
       return respond(work, GrpcStatus(*error), {});
     inference::ModelInferResponse response;
-    MemoryBudget::Lease copy = lease_of(front_.options.memory_budget);  // of the outputs
+    MemoryBudget::Lease copy = lease_of(front_.options.memory_budget);  // memory of the outputs
     const GrpcStatus status = status_from([&] {
       for (const OutputTensor& output : std::get<InferResponse>(result).outputs)
         copy.grow(output.data.size());
@@ -140,9 +141,14 @@ class InferCall final : public GrpcCall {
     Exchange& exchange = *work->exchange;
     exchange.status = status;
     if (method_.takes_stream()) {
-      exchange.status = status_from([&] {
-        exchange.reply = reply_of(stream_response(exchange, status, std::move(response)));
-      });
+      const auto write = [&](const GrpcStatus& outcome) {
+        return status_from([&] {
+          exchange.reply = reply_of(stream_response(exchange, outcome, std::move(response)));
+        });
+      };
+      exchange.status = write(status);
+      // An answer that there is no memory for is one more thing that an answer says.
+      if (!exchange.status.ok()) exchange.status = write(exchange.status);
     } else if (status.ok()) {
       exchange.status = status_from([&] { exchange.reply = reply_of(response); });
     }

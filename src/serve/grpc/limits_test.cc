@@ -3,9 +3,10 @@
 
 #include <condition_variable>
 
+#include "serve/grpc/compression.h"
 #include "serve/grpc/raw_client_test.h"
 #include "serve/grpc/test_server_test.h"
-#include "serve/http/test_clock_test.h"
+#include "serve/http/status/test_clock_test.h"
 
 namespace emblem {
 namespace {
@@ -145,6 +146,8 @@ TEST(GrpcLimits, ClosesConnectionsThatStayIdleOrSilent) {
   silent.send(frame(kHeadersFrame, kEndHeaders, 1, request_block(kStreamInfer)));
   silent.call(3, kLive, "");
   EXPECT_EQ(silent.answer(3)["grpc-status"], "0");
+  idle.wait_until_read();
+  silent.wait_until_read();
   clock.advance(milliseconds(500));
   EXPECT_TRUE(idle.receive(kGoawayFrame));
   EXPECT_TRUE(idle.is_closed_by_server());
@@ -288,6 +291,99 @@ TEST(GrpcLimits, LargeRequestsDoNotHoldUpSmallOnes) {
   EXPECT_EQ(client.answer(3)["grpc-status"], "0");
   service.let_go();
   EXPECT_EQ(client.answer(1)["grpc-status"], "0");
+}
+
+// The answers of a stream, read to its end.
+std::vector<inference::ModelStreamInferResponse> streamed_answers(RawClient& client,
+                                                                  uint32_t stream) {
+  std::string bytes;
+  while (auto one = client.receive()) {
+    if (one->stream != stream) continue;
+    if (one->type == kDataFrame) bytes += one->payload;
+    if ((one->flags & kEndStream) != 0) break;
+  }
+  std::vector<inference::ModelStreamInferResponse> answers;
+  GrpcFrameReader reader(1 << 20, nullptr);
+  for (auto left = std::as_bytes(std::span(bytes)); !left.empty();) {
+    const auto message = reader.read(left);
+    if (!message) break;
+    answers.emplace_back().ParseFromArray(message->bytes().data(),
+                                          static_cast<int>(message->size()));
+  }
+  return answers;
+}
+
+TEST(GrpcLimits, AFullQueueOfDecodingFailsTheRequestAndNotItsStream) {
+  SlowService service;
+  SharedMemoryRegions regions;
+  GrpcServerOptions options;
+  options.address = "127.0.0.1";
+  options.workers = 1;
+  options.max_stream_requests = 10'000;
+  GrpcServer server(options, service, regions);
+  const auto compressed = [](const std::string& id) {
+    ModelInferRequest request = sum_request({1, 2, 3, 4}, id);
+    (*request.mutable_parameters())["unknown"].set_string_param(std::string(200, 'x'));
+    std::string framed(kGrpcPrefixBytes, '\0');
+    framed += request.SerializeAsString();
+    write_prefix(framed, false);
+    compress(framed, ContentEncoding::kGzip);
+    return framed;
+  };
+  RawClient client(server.port(), std::string("\0\4", 2) + big_endian(1 << 30));
+  client.send(frame(kWindowUpdateFrame, 0, 0, big_endian(1 << 30)) +
+              frame(kHeadersFrame, kEndHeaders, 1,
+                    request_block(kStreamInfer, {{"grpc-encoding", "gzip"}})) +
+              frame(kDataFrame, 0, 1, compressed("slow")));
+  ASSERT_TRUE(becomes_true([&] { return service.waiting() == 1; }));
+  // One host has half of the 4096 places. Each call in between shows that what was sent before it
+  // has been read.
+  constexpr size_t kRequests = 2500, kPart = 500;
+  const std::string message = compressed("quick");
+  for (uint32_t part = 0; part < kRequests / kPart; ++part) {
+    std::string bytes;
+    for (size_t i = 0; i < kPart; ++i) bytes += frame(kDataFrame, 0, 1, message);
+    client.send(bytes);
+    client.call(3 + 2 * part, kLive, "");
+    ASSERT_EQ(client.answer(3 + 2 * part)["grpc-status"], "0");
+  }
+  service.let_go();
+  client.send(frame(kDataFrame, kEndStream, 1));
+  const auto answers = streamed_answers(client, 1);
+  ASSERT_EQ(answers.size(), 1 + kRequests);
+  size_t refused = 0;
+  for (const auto& answer : answers) {
+    if (answer.error_message().empty()) {
+      EXPECT_EQ(first_float(answer.infer_response()), 10);
+    } else {
+      EXPECT_THAT(answer.error_message(), HasSubstr("too many messages wait to be decoded"));
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, kRequests - 2048);
+}
+
+TEST(GrpcLimits, AnAnswerWithoutMemoryFailsTheRequestAndNotItsStream) {
+  MemoryBudget budget(200'000);
+  GrpcTestServer test({.memory_budget = &budget});
+  ClientContext context;
+  auto stream = test.stub->ModelStreamInfer(&context);
+  ModelInferRequest echo = sum_request({1, 2, 3, 4});
+  add_input(echo, "NAME", "BYTES", {1, 1})
+      ->mutable_contents()
+      ->add_bytes_contents(std::string(60'000, 'x'));
+  echo.clear_raw_input_contents();
+  for (const float value : {1.f, 2.f, 3.f, 4.f})
+    echo.mutable_inputs(0)->mutable_contents()->add_fp32_contents(value);
+  stream->Write(echo);
+  inference::ModelStreamInferResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_THAT(response.error_message(), HasSubstr("--max-memory"));
+  stream->Write(sum_request({1, 2, 3, 4}));
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(first_float(response.infer_response()), 10);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 // It is read on the connection's thread.

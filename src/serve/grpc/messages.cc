@@ -19,12 +19,13 @@ struct RequestMemory {
   MemoryBudget::Lease lease;  // for all of the request but copies and message
   std::shared_ptr<const ModelInferRequest> message;
   std::vector<std::vector<std::byte>> converted;
-  std::vector<SharedMemoryRegions::Copy> copies;  // of shared memory
+  std::vector<SharedMemoryRegions::Copy> copies;  // copies of shared memory
 };
 
 // What inputs and outputs take as the service knows them, without converted contents.
 size_t bytes_when_decoded(const ModelInferRequest& message) {
-  constexpr size_t kNames = 3;  // of an output: in the request, and where it is in shared memory
+  // Names of an output: in the request, and where it is in shared memory.
+  constexpr size_t kNames = 3;
   size_t bytes = 0;
   for (const auto& input : message.inputs())
     bytes += sizeof(InputTensor) + sizeof(SharedMemoryRegions::Copy) + input.name().size() +

@@ -14,8 +14,8 @@ using testing::HasSubstr;
 
 using Message = std::shared_ptr<ModelInferRequest>;
 
-ModelInferRequest::InferInputTensor& add_input(ModelInferRequest& request, const char* name,
-                                               const char* type, std::vector<int64_t> shape) {
+ModelInferRequest::InferInputTensor& add_tensor(ModelInferRequest& request, const char* name,
+                                                const char* type, std::vector<int64_t> shape) {
   auto* input = request.add_inputs();
   input->set_name(name);
   input->set_datatype(type);
@@ -26,7 +26,7 @@ ModelInferRequest::InferInputTensor& add_input(ModelInferRequest& request, const
 Message one_raw_input() {
   auto message = std::make_shared<ModelInferRequest>();
   message->set_model_name("m");
-  add_input(*message, "A", "FP32", {1, 2});
+  add_tensor(*message, "A", "FP32", {1, 2});
   message->add_raw_input_contents(std::string(8, 'x'));
   return message;
 }
@@ -63,20 +63,20 @@ TEST(GrpcMessages, RawContentsAreUsedWhereTheyLieAndKeptByTheRequest) {
 
 TEST(GrpcMessages, EveryTypedFieldBecomesRawBytes) {
   auto message = std::make_shared<ModelInferRequest>();
-  add_input(*message, "BOOL", "BOOL", {2}).mutable_contents()->add_bool_contents(true);
+  add_tensor(*message, "BOOL", "BOOL", {2}).mutable_contents()->add_bool_contents(true);
   message->mutable_inputs(0)->mutable_contents()->add_bool_contents(false);
-  add_input(*message, "I8", "INT8", {1}).mutable_contents()->add_int_contents(-128);
-  add_input(*message, "I16", "INT16", {1}).mutable_contents()->add_int_contents(-32768);
-  add_input(*message, "I32", "INT32", {1}).mutable_contents()->add_int_contents(-7);
-  add_input(*message, "I64", "INT64", {1}).mutable_contents()->add_int64_contents(INT64_MIN);
-  add_input(*message, "U8", "UINT8", {1}).mutable_contents()->add_uint_contents(255);
-  add_input(*message, "U16", "UINT16", {1}).mutable_contents()->add_uint_contents(65535);
-  add_input(*message, "U32", "UINT32", {1}).mutable_contents()->add_uint_contents(4000000000u);
-  add_input(*message, "U64", "UINT64", {1}).mutable_contents()->add_uint64_contents(UINT64_MAX);
-  add_input(*message, "F32", "FP32", {1}).mutable_contents()->add_fp32_contents(1.5f);
-  add_input(*message, "F64", "FP64", {1}).mutable_contents()->add_fp64_contents(2.5);
-  add_input(*message, "S", "BYTES", {1}).mutable_contents()->add_bytes_contents("abc");
-  add_input(*message, "NONE", "FP32", {0, 4});
+  add_tensor(*message, "I8", "INT8", {1}).mutable_contents()->add_int_contents(-128);
+  add_tensor(*message, "I16", "INT16", {1}).mutable_contents()->add_int_contents(-32768);
+  add_tensor(*message, "I32", "INT32", {1}).mutable_contents()->add_int_contents(-7);
+  add_tensor(*message, "I64", "INT64", {1}).mutable_contents()->add_int64_contents(INT64_MIN);
+  add_tensor(*message, "U8", "UINT8", {1}).mutable_contents()->add_uint_contents(255);
+  add_tensor(*message, "U16", "UINT16", {1}).mutable_contents()->add_uint_contents(65535);
+  add_tensor(*message, "U32", "UINT32", {1}).mutable_contents()->add_uint_contents(4000000000u);
+  add_tensor(*message, "U64", "UINT64", {1}).mutable_contents()->add_uint64_contents(UINT64_MAX);
+  add_tensor(*message, "F32", "FP32", {1}).mutable_contents()->add_fp32_contents(1.5f);
+  add_tensor(*message, "F64", "FP64", {1}).mutable_contents()->add_fp64_contents(2.5);
+  add_tensor(*message, "S", "BYTES", {1}).mutable_contents()->add_bytes_contents("abc");
+  add_tensor(*message, "NONE", "FP32", {0, 4});
   const SharedMemoryRegions regions;
   const DecodedInfer decoded = decode_infer(message, regions);
   const std::vector<InputTensor>& inputs = decoded.request->inputs;
@@ -126,7 +126,7 @@ TEST(GrpcMessages, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(refusal(m), HasSubstr("2 raw_input_contents for 1 inputs"));
 
   m = one_raw_input();
-  add_input(*m, "B", "FP32", {1});
+  add_tensor(*m, "B", "FP32", {1});
   EXPECT_THAT(refusal(m), HasSubstr("1 raw_input_contents for 2 inputs"));
 
   m = one_raw_input();
@@ -157,15 +157,15 @@ TEST(GrpcMessages, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(refusal(m), HasSubstr("unknown datatype \"FLOAT\""));
 
   m = std::make_shared<ModelInferRequest>();
-  add_input(*m, "H", "FP16", {1}).mutable_contents()->add_fp32_contents(1);
+  add_tensor(*m, "H", "FP16", {1}).mutable_contents()->add_fp32_contents(1);
   EXPECT_THAT(refusal(m), HasSubstr("FP16 has no form in contents"));
 
   m = std::make_shared<ModelInferRequest>();
-  add_input(*m, "I", "INT8", {1}).mutable_contents()->add_int_contents(128);
+  add_tensor(*m, "I", "INT8", {1}).mutable_contents()->add_int_contents(128);
   EXPECT_THAT(refusal(m), HasSubstr("the value 128"));
 
   m = std::make_shared<ModelInferRequest>();
-  add_input(*m, "S", "BYTES", {1});
+  add_tensor(*m, "S", "BYTES", {1});
   m->add_raw_input_contents(std::string("\x08\0\0\0abc", 7));
   EXPECT_THAT(refusal(m), HasSubstr("cut off"));
 }

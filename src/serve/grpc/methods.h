@@ -32,7 +32,7 @@ struct GrpcMethod {
   };
   Kind kind = Kind::kAnswer;
   Api api = Api::kHealth;
-  GrpcAnswer answer;     // of kAnswer and kAnswerEach
+  GrpcAnswer answer;     // answer for kAnswer and kAnswerEach
   bool is_slow = false;  // it may take as long as a model needs to be loaded
   // Requests bring tensors or files, and may have all the bytes that the server takes; others have
   // at most kSmallRequestBytes.
@@ -46,7 +46,7 @@ struct StringHash {
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
-// By path: "/inference.GRPCInferenceService/ModelInfer".
+// Methods by path: "/inference.GRPCInferenceService/ModelInfer".
 using GrpcMethods = std::unordered_map<std::string, GrpcMethod, StringHash, std::equal_to<>>;
 
 GrpcMethods grpc_methods();

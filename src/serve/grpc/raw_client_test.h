@@ -103,6 +103,12 @@ class RawClient {
     return {};
   }
 
+  // Returns when the server has read all that was sent before.
+  void wait_until_read() {
+    send(frame(kPingFrame, 0, 0, std::string(8, 'p')));
+    receive(kPingFrame);
+  }
+
   bool is_closed_by_server() {
     while (receive()) {
     }

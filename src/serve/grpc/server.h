@@ -21,8 +21,8 @@ namespace emblem {
 
 struct GrpcServerOptions : NetOptions {
   int64_t max_message_bytes = int64_t{64}
-                              << 20;  // of requests, expanded; above: RESOURCE_EXHAUSTED
-  // Of one stream without an answer; further ones are not read until then.
+                              << 20;  // bytes of requests, expanded; above: RESOURCE_EXHAUSTED
+  // Requests of one stream without an answer; further ones are not read until then.
   int max_stream_requests = 256;
   // Threads for messages that are large or compressed; 0: these are decoded by `threads`.
   int workers = 2;

@@ -4,8 +4,8 @@
 
 #include <fstream>
 
-#include "core/device.h"
-#include "core/temp_folder_test.h"
+#include "core/device/device.h"
+#include "core/files/temp_folder_test.h"
 #include "serve/grpc/test_server_test.h"
 #include "serve/net/certificate_test.h"
 #include "serve/protocol/shared_object_test.h"
@@ -402,7 +402,7 @@ TEST(GrpcServer, AsksForItsToken) {
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNAUTHENTICATED);
 
-  // Of two tokens neither counts, wherever the right one stands.
+  // Neither of two tokens counts, wherever the right one stands.
   for (const auto& [first, second] : {std::pair("Bearer open sesame", "Bearer other"),
                                       std::pair("Bearer other", "Bearer open sesame")}) {
     ClientContext twice;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/caught_error.h"
+#include "core/system/caught_error.h"
 #include "emblem/error.h"
 
 namespace emblem {

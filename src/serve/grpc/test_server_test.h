@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "serve/grpc/health.grpc.pb.h"
 #include "serve/grpc/server.h"
 #include "serve/grpc/service.grpc.pb.h"

@@ -26,7 +26,7 @@ constexpr size_t kGrowing = 3;
 constexpr size_t kUnknownField = 16 * kGrowing;
 constexpr size_t kEntryOfMap = 256;  // with its place in the table of its map
 
-// Of a string on the heap with its object.
+// Size of a string on the heap with its object.
 size_t string_bytes(size_t length) {
   const size_t held = sizeof(std::string) + kBlock;
   return length < sizeof(std::string) / 2 ? held : held + length + 1 + kBlock;
@@ -59,7 +59,7 @@ WireType wire_type_of(const FieldDescriptor& field) {
   }
 }
 
-// Of a number in memory.
+// Size of a number in memory.
 size_t number_bytes(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT64:

@@ -12,11 +12,11 @@ class Descriptor;
 
 namespace emblem {
 
-// Of one message, with all that is in it.
+// Limits of one message, with all that is in it.
 struct WireLimits {
   size_t max_messages = size_t{1} << 16;  // sub-messages and entries of maps
   size_t max_unknown = 1024;              // fields that the type does not have
-  int max_depth = 16;                     // of sub-messages and groups
+  int max_depth = 16;                     // depth of sub-messages and groups
 };
 
 // An upper bound of the bytes that parsing `wire` as a message of `type` allocates. Allocates

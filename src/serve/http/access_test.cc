@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 
 #include "serve/http/client_test.h"
-#include "serve/http/metrics_text.h"
 #include "serve/http/routes.h"
 #include "serve/http/server.h"
+#include "serve/http/status/metrics_text.h"
 #include "serve/protocol/fake_service_test.h"
 #include "serve/protocol/shared_object_test.h"
 

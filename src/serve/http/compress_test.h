@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "serve/http/body.h"
+#include "serve/http/message/body.h"
 
 namespace emblem {
 

@@ -7,10 +7,10 @@
 #include <boost/asio/write.hpp>
 #include <charconv>
 
-#include "core/caught_error.h"
-#include "serve/http/head.h"
-#include "serve/http/request_reader.h"
-#include "serve/http/request_work.h"
+#include "core/system/caught_error.h"
+#include "serve/http/message/head.h"
+#include "serve/http/message/request_reader.h"
+#include "serve/http/message/request_work.h"
 
 namespace emblem {
 namespace {
@@ -21,12 +21,11 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using ReadState = HttpRequestReader::State;
 
-constexpr size_t kSlowestBytesPerSecond = 65536;
 constexpr size_t kSmallResponse = 16384;         // up to here one write is faster than many pieces
 constexpr size_t kHeadBytes = 512;               // about the largest head of a response
 constexpr size_t kWriteBytes = size_t{1} << 20;  // at once
 constexpr std::chrono::milliseconds kLingering = std::chrono::seconds(1);
-// For a last request of an idle client, after the server has begun to drain.
+// Time for a last request of an idle client, after the server has begun to drain.
 constexpr std::chrono::milliseconds kLastRequest = std::chrono::seconds(1);
 constexpr Clock::time_point kNever = Clock::time_point::max();
 
@@ -332,7 +331,7 @@ class Connection final : public NetConnection,
     guarded([&] {
       if (response.deferred && !is_long_work(response, ContentEncoding::kIdentity))
         response = response.deferred();
-      // Before it is written.
+      // Memory is taken before it is written.
       if (response.deferred && !take_memory(response.deferred_json_bytes)) return;
       ContentEncoding accepted = ContentEncoding::kIdentity;
       if (response.is_compressible)
@@ -467,8 +466,9 @@ class Connection final : public NetConnection,
     deadline_ = http_.options.clock() + patience;
   }
 
-  // For bytes that went through: each 64 KiB buy a second, but never more than the timeout from now
-  // on. So what trickles is cut off, and so is what stalls after a fast beginning.
+  // Extends the deadline for bytes that went through: each 64 KiB buy a second, but never more
+  // than the timeout from now on. So what trickles is cut off, and so is what stalls after a
+  // fast beginning.
   void extend_deadline(size_t bytes) {
     const auto bought = std::chrono::microseconds(bytes * 1'000'000 / kSlowestBytesPerSecond);
     deadline_ = std::min(deadline_ + bought, http_.options.clock() + http_.options.read_timeout);

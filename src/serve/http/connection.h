@@ -16,7 +16,8 @@ struct HttpShared {
   WorkerPool workers;
 };
 
-// With TLS when the server has it. `refused`: answers its first request with 503, then closes.
+// A connection, with TLS when the server has it. `refused`: answers its first request with 503,
+// then closes.
 std::shared_ptr<NetConnection> make_http_connection(HttpShared& http, NetShared& shared,
                                                     NetThread& thread, TcpSocket socket,
                                                     bool refused);

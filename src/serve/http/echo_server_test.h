@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "serve/http/server.h"
-#include "serve/http/test_clock_test.h"
+#include "serve/http/status/test_clock_test.h"
 
 namespace emblem {
 
@@ -71,7 +71,7 @@ class EchoServer {
   std::unique_ptr<HttpServer> server_;
 };
 
-// With timeouts that the server looks at often, by that clock.
+// Options with timeouts that the server looks at often, by that clock.
 inline HttpServerOptions timed(TestClock& clock, std::chrono::milliseconds idle,
                                std::chrono::milliseconds read) {
   HttpServerOptions options;

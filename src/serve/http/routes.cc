@@ -2,16 +2,15 @@
 
 #include <algorithm>
 
-#include "core/caught_error.h"
-#include "serve/http/health.h"
-#include "serve/http/infer.h"
-#include "serve/http/metadata_json.h"
-#include "serve/http/metrics_text.h"
-#include "serve/http/request_object.h"
-#include "serve/http/settings_json.h"
-#include "serve/http/status_history.h"
-#include "serve/http/status_page.h"
-#include "serve/http/target.h"
+#include "core/system/caught_error.h"
+#include "serve/http/api/infer.h"
+#include "serve/http/api/metadata_json.h"
+#include "serve/http/message/request_object.h"
+#include "serve/http/message/target.h"
+#include "serve/http/status/health.h"
+#include "serve/http/status/metrics_text.h"
+#include "serve/http/status/status_history.h"
+#include "serve/http/status/status_page.h"
 #include "serve/protocol/base64.h"
 #include "serve/protocol/slow_calls.h"
 #include "serve/protocol/status.h"
@@ -284,7 +283,7 @@ struct HttpRoutes::State {
     return json_response(repository_index_json(service.index(), only_ready));
   }
   HttpResponse load(const Call& call) {
-    // For texts as they grow, for what base64 stands for, and for a copy of it.
+    // Memory for texts as they grow, for what base64 stands for, and for a copy of it.
     constexpr size_t kTextsPerByte = 5;
     MemoryBudget::Lease lease = lease_of(call.request.memory_budget);
     lease.grow(kTextsPerByte * call.request.body.size());
@@ -309,8 +308,8 @@ struct HttpRoutes::State {
     return empty_response(200);
   }
   HttpResponse named_repository(const Call& call) {
-    throw Error(ErrorCode::kUnsupported, cat("there is one repository, without a name; leave \"",
-                                             call.name(0), "\" out of the path"));
+    throw Error(ErrorCode::kUnsupported, cat("there is one repository, without a name; omit \"",
+                                             call.name(0), "\" from the path"));
   }
 
   // ---- shared memory ----
@@ -378,7 +377,7 @@ struct HttpRoutes::State {
   RowService& row_service() const {
     if (RowService* rows = service.rows()) return *rows;
     throw Error(ErrorCode::kUnsupported,
-                "this server gives no rows away: it was started without --table-parts");
+                "this server serves no rows to front ends: it was started without --table-parts");
   }
   // Many keys are looked up by a worker.
   HttpResponse rows(const Call& call) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "serve/http/message.h"
+#include "serve/http/message/message.h"
 #include "serve/protocol/access.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/shared_memory.h"
@@ -22,16 +22,16 @@ class HttpRoutes {
   // Waits for the loading of a model that is under way.
   ~HttpRoutes();
 
-  // For HttpServerOptions::authorize: the refusal, if the caller may not use this path. The status
-  // page itself is open: it has no data, and asks for the token.
+  // The refusal for HttpServerOptions::authorize, if the caller may not use this path. The
+  // status page itself is open: it has no data, and asks for the token.
   std::optional<HttpResponse> authorize(std::string_view target,
                                         const Caller& caller) const noexcept;
 
-  // For HttpServerOptions::takes_payload.
+  // The answer to HttpServerOptions::takes_payload.
   bool takes_payload(std::string_view target) const noexcept;
 
-  // For HttpServer. Answers before it returns, but for inference and for loading and unloading,
-  // which a thread of its own does.
+  // The handler of HttpServer. Answers before it returns, but for inference and for loading
+  // and unloading, which a thread of its own does.
   void handle(HttpRequest request, HttpReply reply);
 
  private:

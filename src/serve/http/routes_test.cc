@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/becomes_true_test.h"
-#include "core/device.h"
-#include "core/log.h"
+#include "core/device/device.h"
+#include "core/system/log.h"
+#include "core/threads/becomes_true_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
 #include "serve/protocol/fake_service_test.h"

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string_view>
 
-#include "serve/http/message.h"
+#include "serve/http/message/message.h"
 #include "serve/net/options.h"
 #include "serve/protocol/access.h"
 #include "serve/protocol/memory_budget.h"

@@ -162,7 +162,7 @@ TEST(HttpClientsTest, AClientThatStallsAfterAFastBeginningIsCutOff) {
   std::thread time([&] {
     while (!answered) {
       clock.advance(10ms);
-      std::this_thread::sleep_for(1ms);  // of the time that the server does not see
+      std::this_thread::sleep_for(1ms);  // time that the server does not see
     }
   });
   EXPECT_EQ(client.receive().status, 408);

@@ -6,11 +6,11 @@
 #include <mutex>
 #include <thread>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/compress_test.h"
 #include "serve/http/echo_server_test.h"
-#include "serve/http/test_clock_test.h"
+#include "serve/http/status/test_clock_test.h"
 
 namespace emblem {
 namespace {
@@ -244,7 +244,7 @@ TEST(HttpServerTest, CutsOffClientsThatTrickle) {
       while (!answered) {
         client.send("x");
         clock.advance(10ms);
-        std::this_thread::sleep_for(5ms);  // of the time that the server does not see
+        std::this_thread::sleep_for(5ms);  // time that the server does not see
       }
     });
     EXPECT_EQ(client.receive().status, 408) << part;

@@ -6,17 +6,17 @@
 
 #include <thread>
 
-#include "core/file.h"
-#include "core/temp_folder_test.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
-#include "serve/http/test_clock_test.h"
+#include "serve/http/status/test_clock_test.h"
 
 namespace emblem {
 namespace {
 
 // Writes cert.pem and key.pem, made for each other.
-void write_certificate(const TempFolder& folder) {
+void write_certificate_in(const TempFolder& folder) {
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* certificate = X509_new();
   X509_set_version(certificate, 2);
@@ -74,7 +74,7 @@ class TlsClient : public TestClient {
 class HttpTlsTest : public testing::Test {
  protected:
   HttpTlsTest() {
-    write_certificate(folder_);
+    write_certificate_in(folder_);
     HttpServerOptions options;
     options.address = "127.0.0.1";
     options.tls_certificate = folder_.path("cert.pem");
@@ -144,8 +144,8 @@ TEST_F(HttpTlsTest, ServesManyConnections) {
 
 TEST_F(HttpTlsTest, ClientsNeedACertificateOfTheAuthorityIfThereIsOne) {
   const TempFolder known, stranger;
-  write_certificate(known);
-  write_certificate(stranger);
+  write_certificate_in(known);
+  write_certificate_in(stranger);
   HttpServerOptions options;
   options.address = "127.0.0.1";
   options.tls_certificate = folder_.path("cert.pem");
@@ -160,7 +160,7 @@ TEST_F(HttpTlsTest, ClientsNeedACertificateOfTheAuthorityIfThereIsOne) {
 
 TEST_F(HttpTlsTest, RefusesAKeyThatIsNotTheCertificates) {
   const TempFolder other;
-  write_certificate(other);
+  write_certificate_in(other);
   HttpServerOptions options;
   options.tls_certificate = folder_.path("cert.pem");
   options.tls_key = other.path("key.pem");

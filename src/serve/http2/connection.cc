@@ -4,7 +4,7 @@
 #include <boost/asio/write.hpp>
 #include <vector>
 
-#include "core/caught_error.h"
+#include "core/system/caught_error.h"
 
 namespace emblem {
 namespace {

@@ -41,8 +41,8 @@ struct Http2Peer {
 using Http2Open =
     std::function<std::shared_ptr<Http2Handler>(const Http2Peer&, Http2Stream&, Http2Headers)>;
 
-// With TLS when the server has it. `limits` and `open` must outlive the server; timeouts and clock
-// are the server's.
+// A connection, with TLS when the server has it. `limits` and `open` must outlive the server;
+// timeouts and clock are the server's.
 std::shared_ptr<NetConnection> make_http2_connection(const Http2Limits& limits,
                                                      const Http2Open& open, NetShared& shared,
                                                      NetThread& thread, TcpSocket socket,

@@ -52,10 +52,10 @@ inline std::string literal(std::string_view name, std::string_view value) {
          std::string(value);
 }
 
-// Of a POST request by gRPC.
+// The header block of a POST request by gRPC.
 inline std::string request_block(
     std::string_view path, const std::vector<std::pair<std::string, std::string>>& more = {}) {
-  // Of the static table: ":method: POST" and ":scheme: http".
+  // Entries of the static table: ":method: POST" and ":scheme: http".
   std::string block = "\x83\x86" + literal(":path", path) + literal(":authority", "test") +
                       literal("content-type", "application/grpc") + literal("te", "trailers");
   for (const auto& [name, value] : more) block += literal(name, value);

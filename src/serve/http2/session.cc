@@ -1,19 +1,257 @@
 #include "serve/http2/session.h"
 
+#include <nghttp2/nghttp2.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "core/caught_error.h"
-#include "serve/http2/frame_budget.h"
-#include "serve/http2/frame_scanner.h"
-#include "serve/http2/stream_state.h"
+#include "core/system/caught_error.h"
+#include "emblem/error.h"
+#include "serve/net/options.h"
 
 namespace emblem {
 namespace {
 
+// A stream of the session, with its answer while that is sent.
+class Http2StreamState final : public Http2Stream {
+ public:
+  // All must outlive the stream.
+  Http2StreamState(nghttp2_session* session, const Http2Limits& limits,
+                   const std::function<void()>& on_output, int32_t id)
+      : session_(session),
+        limits_(limits),
+        on_output_(on_output),
+        id_(id),
+        begun_(limits.clock()) {}
+
+  void respond(const Http2Fields& fields) override;
+  void respond_only(const Http2Fields& fields) override;
+  void write(std::string bytes, MemoryBudget::Lease lease) override;
+  void finish(const Http2Fields& trailers) override;
+  void reset(Http2Error error) override;
+  void consume(size_t bytes) override;
+  size_t unsent() const override { return unsent_; }
+
+  // Whether its header, or the client in reading its answer, is too slow.
+  bool is_too_slow(std::chrono::steady_clock::time_point now) const;
+
+  Http2Headers headers;
+  bool is_header_too_large = false;
+  bool is_open = false;                   // its header is complete
+  bool has_ended = false;                 // the client has sent all
+  std::shared_ptr<Http2Handler> handler;  // null before is_open, and where the session answers
+
+ private:
+  struct Chunk {
+    std::string bytes;
+    MemoryBudget::Lease lease;
+  };
+
+  void resume();
+  static ssize_t read(nghttp2_session*, int32_t, uint8_t* to, size_t room, uint32_t* flags,
+                      nghttp2_data_source* source, void*) noexcept;
+  ssize_t read_chunks(uint8_t* to, size_t room, uint32_t& flags);
+
+  nghttp2_session* const session_;
+  const Http2Limits& limits_;
+  const std::function<void()>& on_output_;
+  const int32_t id_;
+  const std::chrono::steady_clock::time_point begun_;
+  std::deque<Chunk> chunks_;
+  size_t first_at_ = 0;  // what has been sent of the first chunk
+  size_t unsent_ = 0, sent_ = 0;
+  std::chrono::steady_clock::time_point sending_since_;
+  bool is_deferred_ = false, is_finished_ = false;
+  std::vector<std::pair<std::string, std::string>> trailers_;
+};
+
+std::vector<nghttp2_nv> to_nv(const Http2Fields& fields) {
+  std::vector<nghttp2_nv> all;
+  all.reserve(fields.size());
+  for (const auto& [name, value] : fields) {
+    all.push_back({reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
+                   reinterpret_cast<uint8_t*>(const_cast<char*>(value.data())), name.size(),
+                   value.size(), NGHTTP2_NV_FLAG_NONE});
+  }
+  return all;
+}
+
+// Throws what a code of nghttp2 means: a caller's mistake, or a lack of memory.
+void require_ok(int code, const char* doing) {
+  if (code == NGHTTP2_ERR_NOMEM) throw std::bad_alloc();
+  if (code < 0)
+    throw Error(ErrorCode::kInternal, cat("HTTP/2: ", doing, ": ", nghttp2_strerror(code)));
+}
+
+void Http2StreamState::respond(const Http2Fields& fields) {
+  const auto all = to_nv(fields);
+  nghttp2_data_provider source{};
+  source.source.ptr = this;
+  source.read_callback = &Http2StreamState::read;
+  require_ok(nghttp2_submit_response(session_, id_, all.data(), all.size(), &source), "a response");
+  on_output_();
+}
+
+void Http2StreamState::respond_only(const Http2Fields& fields) {
+  const auto all = to_nv(fields);
+  require_ok(nghttp2_submit_response(session_, id_, all.data(), all.size(), nullptr), "a response");
+  on_output_();
+}
+
+void Http2StreamState::write(std::string bytes, MemoryBudget::Lease lease) {
+  if (bytes.empty()) return;
+  if (unsent_ == 0) {
+    sending_since_ = limits_.clock();
+    sent_ = 0;
+  }
+  unsent_ += bytes.size();
+  chunks_.push_back({std::move(bytes), std::move(lease)});
+  resume();
+}
+
+void Http2StreamState::finish(const Http2Fields& trailers) {
+  for (const auto& [name, value] : trailers) trailers_.emplace_back(name, value);
+  is_finished_ = true;
+  resume();
+}
+
+void Http2StreamState::reset(Http2Error error) {
+  require_ok(
+      nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id_, static_cast<uint32_t>(error)),
+      "a reset");
+  on_output_();
+}
+
+void Http2StreamState::consume(size_t bytes) {
+  nghttp2_session_consume_stream(session_, id_, bytes);
+  on_output_();
+}
+
+bool Http2StreamState::is_too_slow(std::chrono::steady_clock::time_point now) const {
+  if (unsent_ > 0) return now > sending_since_ + transfer_time(limits_.timeout, sent_);
+  return !is_open && now > begun_ + limits_.timeout;
+}
+
+void Http2StreamState::resume() {
+  if (is_deferred_) {
+    is_deferred_ = false;
+    nghttp2_session_resume_data(session_, id_);
+  }
+  on_output_();
+}
+
+ssize_t Http2StreamState::read(nghttp2_session*, int32_t, uint8_t* to, size_t room, uint32_t* flags,
+                               nghttp2_data_source* source, void*) noexcept {
+  try {
+    return static_cast<Http2StreamState*>(source->ptr)->read_chunks(to, room, *flags);
+  } catch (...) {
+    log_caught("an HTTP/2 connection is closed");
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
+}
+
+ssize_t Http2StreamState::read_chunks(uint8_t* to, size_t room, uint32_t& flags) {
+  size_t done = 0;
+  while (done < room && !chunks_.empty()) {
+    const std::string& bytes = chunks_.front().bytes;
+    const size_t some = std::min(room - done, bytes.size() - first_at_);
+    std::memcpy(to + done, bytes.data() + first_at_, some);
+    done += some;
+    first_at_ += some;
+    if (first_at_ < bytes.size()) break;
+    chunks_.pop_front();
+    first_at_ = 0;
+  }
+  unsent_ -= done;
+  sent_ += done;
+  if (unsent_ == 0 && done > 0 && !is_finished_) handler->on_sent();  // which may write more
+  if (unsent_ > 0) return static_cast<ssize_t>(done);
+  if (is_finished_) {
+    flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    const Http2Fields fields(trailers_.begin(), trailers_.end());
+    const auto all = to_nv(fields);
+    require_ok(nghttp2_submit_trailer(session_, id_, all.data(), all.size()), "trailers");
+  } else if (done == 0) {
+    is_deferred_ = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  return static_cast<ssize_t>(done);
+}
+
+// The types of the frames that a client sends. libnghttp2 says nothing of frames of types that it
+// does not know, however many there are.
+class FrameScanner {
+ public:
+  // Bytes as they arrive, from the preface on: calls take(type) for each frame whose head is
+  // complete.
+  template <class Take>
+  void feed(std::span<const std::byte> bytes, Take&& take) {
+    while (!bytes.empty()) {
+      if (skipped_ > 0) {
+        const size_t passed = std::min(skipped_, bytes.size());
+        skipped_ -= passed;
+        bytes = bytes.subspan(passed);
+        continue;
+      }
+      head_[have_++] = std::to_integer<uint8_t>(bytes.front());
+      bytes = bytes.subspan(1);
+      if (have_ < kHeadBytes) continue;
+      have_ = 0;
+      skipped_ = size_t{head_[0]} << 16 | size_t{head_[1]} << 8 | head_[2];
+      take(head_[3]);
+    }
+  }
+
+ private:
+  static constexpr size_t kHeadBytes = 9, kPrefaceBytes = 24;
+
+  std::array<uint8_t, kHeadBytes> head_{};
+  size_t have_ = 0;                 // bytes of head_
+  size_t skipped_ = kPrefaceBytes;  // bytes up to the next head
+};
+
+// Tokens that are spent on frames that cost the server work and bring nothing (PING, SETTINGS,
+// PRIORITY, WINDOW_UPDATE, DATA that is empty or padding alone, frames of unknown types, malformed
+// ones), and earned by time and by frames that carry data.
+class FrameBudget {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  FrameBudget(double burst, double per_second, Time now)
+      : burst_(burst), per_second_(per_second), tokens_(burst), filled_(now) {}
+
+  // False when there are not enough left.
+  bool spend(double tokens, Time now) {
+    if (tokens_ < tokens) {
+      earn(std::chrono::duration<double>(now - filled_).count() * per_second_);
+      filled_ = now;
+    }
+    if (tokens_ < tokens) return false;
+    tokens_ -= tokens;
+    return true;
+  }
+
+  void earn(double tokens) { tokens_ = std::min(burst_, tokens_ + tokens); }
+
+ private:
+  double burst_, per_second_, tokens_;
+  Time filled_;
+};
+
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kSlowestBytesPerSecond = 65536;
 constexpr size_t kMostContinuations = 8, kMostSettings = 32, kMostAcks = 100;
 // What frames cost and bring, in units of one PING.
 constexpr double kUsefulFrame = 4;
@@ -206,8 +444,8 @@ void Http2Session::State::on_begin_frame(const nghttp2_frame_hd& head) {
 
 void Http2Session::State::on_frame(const nghttp2_frame& frame) {
   const bool is_last = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-  const bool is_padding = frame.hd.type == NGHTTP2_DATA && frame.hd.length > 0 &&
-                          frame.hd.length == frame.data.padlen;
+  const bool is_padding =
+      frame.hd.type == NGHTTP2_DATA && frame.hd.length > 0 && frame.hd.length == frame.data.padlen;
   if (is_padding && !is_last) spend(frames, 1);
   Stream* of = stream(frame.hd.stream_id);
   if (frame.hd.type == NGHTTP2_SETTINGS) has_begun = true;

@@ -23,16 +23,17 @@
 namespace emblem {
 
 struct Http2Limits {
-  uint32_t max_streams = 128;  // of a connection at a time; more are refused
+  uint32_t max_streams = 128;  // streams of a connection at a time; more are refused
   size_t max_header_bytes = size_t{16} << 10;
   // Bytes that a client may send ahead of Http2Stream::consume.
   uint32_t stream_window = 256 << 10;
   uint32_t connection_window = 1 << 20;
-  // Of streams that the client resets, or makes the server reset.
+  // Limits of streams that the client resets, or makes the server reset.
   uint32_t reset_burst = 1000, resets_per_second = 100;
-  // Of frames without use.
+  // Limits of frames without use.
   uint32_t frame_burst = 10'000, frames_per_second = 1000;
-  // For a request's header, and for what is to be sent; a second more for each 64 KiB of it.
+  // Time for a request's header, and for what is to be sent; a second more for each 64 KiB of
+  // it.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
@@ -56,7 +57,7 @@ class Http2Stream {
   virtual void respond(const Http2Fields& fields) = 0;
   // A response without a body.
   virtual void respond_only(const Http2Fields& fields) = 0;
-  // After respond. `lease` is held until the bytes have been sent.
+  // Called after respond. `lease` is held until the bytes have been sent.
   virtual void write(std::string bytes, MemoryBudget::Lease lease) = 0;
   // Ends the body; once.
   virtual void finish(const Http2Fields& trailers) = 0;

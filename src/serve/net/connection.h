@@ -57,7 +57,7 @@ struct NetShared {
   std::unique_ptr<boost::asio::ssl::context> tls;  // null: none
   std::atomic<bool> draining = false;
   std::atomic<size_t> open = 0;     // connections
-  std::atomic<size_t> refused = 0;  // of them: those that are only told so
+  std::atomic<size_t> refused = 0;  // connections that are only told that they are refused
   std::mutex mutex;
   std::condition_variable closed;
 };

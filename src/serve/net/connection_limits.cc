@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kFewest = 4;
 constexpr size_t kFewestSmall = 4;
 
-// For a port with this many connections, with one that is about to be closed.
+// Descriptors of a port with this many connections, with one that is about to be closed.
 size_t descriptors_of(size_t connections) { return connections + most_refused(connections) + 1; }
 
 // The most connections of one port, up to `wanted`, for which the descriptors suffice.

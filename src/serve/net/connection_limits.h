@@ -7,8 +7,8 @@
 namespace emblem {
 
 struct ConnectionLimits {
-  size_t each = 0;   // of a port for inference
-  size_t small = 0;  // of a port for metrics or health checks
+  size_t each = 0;   // connections of a port for inference
+  size_t small = 0;  // connections of a port for metrics or health checks
 };
 
 // Connections beyond a limit that are told so; above, they are closed without an answer.

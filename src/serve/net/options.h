@@ -9,6 +9,8 @@
 
 namespace emblem {
 
+inline constexpr size_t kSlowestBytesPerSecond = 65536;  // slower clients are cut off
+
 struct NetOptions {
   std::string address = "0.0.0.0";
   uint16_t port = 0;  // 0: any that is free
@@ -18,11 +20,12 @@ struct NetOptions {
   // File descriptors that are kept for connections of this server alone: where the process has no
   // others left, it still accepts as many.
   size_t spare_descriptors = 0;
-  // Between requests.
+  // Time between requests.
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(120);
-  // For a request's header, and for its body; large bodies may take a second for each 64 KiB more.
+  // Time for a request's header, and for its body; large bodies may take a second for each 64
+  // KiB more.
   std::chrono::milliseconds read_timeout = std::chrono::seconds(30);
-  // By which timeouts are measured.
+  // The clock by which timeouts are measured.
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
   // PEM files; both or none.
   std::string tls_certificate, tls_key;

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/caught_error.h"
-#include "core/file_descriptor.h"
-#include "core/start_thread.h"
+#include "core/files/file_descriptor.h"
+#include "core/system/caught_error.h"
+#include "core/threads/start_thread.h"
 #include "serve/net/connection_limits.h"
 #include "serve/net/tls.h"
 
@@ -186,7 +186,7 @@ struct NetServer::State {
     acceptor->async_accept(threads[home]->context,
                            [this, home](error_code error, TcpSocket socket) {
                              if (!acceptor->is_open()) return;
-                             if (is_out_of_descriptors(error)) return find_descriptor();
+                             if (is_out_of_descriptors(error)) return find_descriptor_when_needed();
                              if (error) return accept_later();
                              bool continues = true;
                              guarded([&] { continues = on_accepted(home, std::move(socket)); });
@@ -211,6 +211,14 @@ struct NetServer::State {
     pause->expires_after(kAcceptPause);
     pause->async_wait([this](error_code error) {
       if (!error && acceptor->is_open()) accept();
+    });
+  }
+
+  // Without a free descriptor accept() fails even when no connection waits: closing an idle one
+  // then would close the one that has just been accepted, once no older one is left.
+  void find_descriptor_when_needed() {
+    acceptor->async_wait(tcp::acceptor::wait_read, [this](error_code error) {
+      if (!error && acceptor->is_open()) guarded([&] { find_descriptor(); });
     });
   }
 
@@ -344,7 +352,7 @@ struct NetServer::State {
       shared.closed.wait_for(lock, patience, [this] { return shared.open == 0; });
     }
     for_each_connection([](NetConnection& connection) { connection.close(); });
-    // After the closing, which must have run.
+    // Runs after the closing, which must have run.
     for (auto& one : threads) asio::post(one->context, [&thread = *one] { thread.context.stop(); });
     for (auto& one : threads) one->thread.join();
     stop_threads();

@@ -1,5 +1,5 @@
-// serve/net/server.h - a TCP server: threads, connections and their number, deadlines, TLS. What is
-// spoken is up to the connections that it is told to make.
+// serve/net/server.h - a TCP server: threads, connections and their number, deadlines, TLS. The
+// protocol is that of the connections that it is told to make.
 #pragma once
 
 #include <chrono>

@@ -3,7 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -1,7 +1,7 @@
 #include "serve/net/worker_pool.h"
 
-#include "core/caught_error.h"
-#include "core/start_thread.h"
+#include "core/system/caught_error.h"
+#include "core/threads/start_thread.h"
 
 namespace emblem {
 namespace {

@@ -26,7 +26,7 @@ class WorkerPool {
 
   // False, without the job, when too many of the client's wait.
   [[nodiscard]] bool try_add(const ClientKey& client, Job job);
-  // For jobs whose number is bounded elsewhere.
+  // Adds a job whose number is bounded elsewhere.
   void add(const ClientKey& client, Job job);
   // Waits for the steps that run; jobs that are not finished are dropped, and so are later ones.
   void stop();

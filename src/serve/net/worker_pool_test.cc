@@ -5,7 +5,7 @@
 #include <atomic>
 #include <latch>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 
 namespace emblem {
 namespace {

@@ -1,22 +1,35 @@
 #include "serve/protocol/access.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <string_view>
 
-#include "core/text.h"
+#include "core/math/sha256.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
-#include "serve/protocol/token.h"
 
 namespace emblem {
 namespace {
 
-// In the order of the enumerators.
+// Whether an Authorization header has the token. Takes the same time however wrong it is.
+bool carries_token(std::string_view authorization, std::string_view token) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (authorization.size() < kScheme.size() ||
+      strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0)
+    return false;
+  return equal_in_constant_time(trim(authorization.substr(kScheme.size())), token);
+}
+
+// Names in the order of the enumerators.
 constexpr const char* kNames[kApiCount] = {
     "health",           "metadata",   "inference", "shared-memory", "model-config",
     "model-repository", "statistics", "trace",     "logging",       "metrics"};
 
-// By which Triton's gRPC clients name the key.
+// The prefix by which Triton's gRPC clients name the key.
 constexpr const char* kGrpcPrefix = "triton-grpc-protocol-";
 
 size_t index_of(Api api) { return static_cast<size_t>(api); }
@@ -24,10 +37,8 @@ size_t index_of(Api api) { return static_cast<size_t>(api); }
 Api api_of(std::string_view name, const std::string& text) {
   const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found != std::end(kNames)) return static_cast<Api>(found - kNames);
-  std::string known;
-  for (const char* one : kNames) known += cat(known.empty() ? "" : ", ", one);
-  throw Error(ErrorCode::kInvalidArgument,
-              cat("restricted API '", text, "': '", name, "' is unknown; expected one of ", known));
+  throw Error(ErrorCode::kInvalidArgument, cat("restricted API '", text, "': '", name,
+                                               "' is unknown; expected one of ", joined(kNames)));
 }
 
 // Whether an inference token is not enough where there is a control token.
@@ -38,9 +49,8 @@ bool is_control(Api api) {
 
 // No header can have such a value: the server would refuse everyone.
 void check_token(const std::string& token, const char* name) {
-  const bool has_control = std::any_of(token.begin(), token.end(), [](unsigned char c) {
-    return c < 0x20 || c == 0x7f;
-  });
+  const bool has_control = std::any_of(token.begin(), token.end(),
+                                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   EMBLEM_REQUIRE(!has_control && trim(token) == token, name,
                  " begins or ends with a space or has a line break or another control character, "
                  "which no request can send; remove it");

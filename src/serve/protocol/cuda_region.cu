@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "core/cuda_check.h"
+#include "core/device/cuda_check.h"
 #include "serve/protocol/cuda_region.h"
 
 namespace emblem::cuda {

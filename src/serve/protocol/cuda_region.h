@@ -1,4 +1,4 @@
-// serve/protocol/cuda_region.h - device memory of another process, which a client lends to
+// serve/protocol/cuda_region.h - device memory of another process, which a client shares with
 // requests. CUDA builds only.
 #pragma once
 
@@ -18,7 +18,7 @@ class CudaRegion {
   CudaRegion(const CudaRegion&) = delete;
   CudaRegion& operator=(const CudaRegion&) = delete;
 
-  // Of bytes that are in the region; these wait.
+  // Copies bytes that are in the region; waits for them.
   void read(uint64_t offset, std::span<std::byte> to) const;
   void write(uint64_t offset, std::span<const std::byte> from) const;
 

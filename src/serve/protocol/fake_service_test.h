@@ -110,7 +110,7 @@ class FakeService : public InferenceService {
     std::lock_guard lock(mutex_);
     return held_.size();
   }
-  // Of these, how many their clients have given up.
+  // How many of these their clients have given up.
   size_t held_and_cancelled() const {
     std::lock_guard lock(mutex_);
     return std::count_if(held_.begin(), held_.end(), [](const auto& of) {

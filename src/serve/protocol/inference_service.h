@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,11 +23,24 @@
 #include "serve/protocol/memory_budget.h"
 #include "serve/protocol/model_config.pb.h"
 #include "serve/protocol/model_statistics.h"
-#include "serve/protocol/row_service.h"
 #include "serve/protocol/tensor.h"
 #include "serve/protocol/tracing.h"
 
 namespace emblem {
+
+// What a table server answers front ends; the messages are those of ps/remote/row_message.h.
+// Thread-safe.
+class RowService {
+ public:
+  virtual ~RowService() = default;
+
+  // Throw kInvalidArgument for what is not such a request, kNotFound for a version that is not
+  // held. `lease` grows by what is allocated, before it is, and is left with the bytes of the
+  // answer; kUnavailable when its budget is exhausted.
+  virtual std::vector<std::byte> rows(std::span<const std::byte> request,
+                                      MemoryBudget::Lease& lease) = 0;
+  virtual std::string status(std::span<const std::byte> request) = 0;
+};
 
 struct RequestedOutput {
   std::string name;
@@ -59,7 +74,8 @@ struct InferResponse {
   std::string id;
   std::vector<OutputTensor> outputs;
   ResponseParameters parameters = {};
-  std::shared_ptr<MemoryBudget::Lease> memory;  // of the outputs; keep it for as long as these
+  // Memory of the outputs; keep it for as long as these.
+  std::shared_ptr<MemoryBudget::Lease> memory;
 };
 
 using InferResult = std::variant<InferResponse, Error>;

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "core/text/text.h"
+#include "core/text/utf8.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -9,31 +11,7 @@ namespace {
 
 constexpr int kDeepest = 32;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 constexpr size_t kLongestNumber = 1024;
-
-// Writes a character as UTF-8; its length.
-size_t to_utf8(uint32_t point, char* text) {
-  size_t size = 0;
-  const auto put = [&](uint32_t byte) { text[size++] = static_cast<char>(byte); };
-  if (point < 0x80) {
-    put(point);
-  } else if (point < 0x800) {
-    put(0xC0 | point >> 6);
-    put(0x80 | (point & 0x3F));
-  } else if (point < 0x10000) {
-    put(0xE0 | point >> 12);
-    put(0x80 | (point >> 6 & 0x3F));
-    put(0x80 | (point & 0x3F));
-  } else {
-    put(0xF0 | point >> 18);
-    put(0x80 | (point >> 12 & 0x3F));
-    put(0x80 | (point >> 6 & 0x3F));
-    put(0x80 | (point & 0x3F));
-  }
-  return size;
-}
 
 }  // namespace
 
@@ -166,7 +144,7 @@ void JsonReader::escape(Put&& put) {
     point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
   }
   char text[4];
-  put(std::string_view(text, to_utf8(point, text)));
+  put(std::string_view(text, write_utf8(point, text)));
 }
 
 uint32_t JsonReader::hex4() {

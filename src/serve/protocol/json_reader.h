@@ -33,7 +33,7 @@ class JsonReader {
 
   explicit JsonReader(std::string_view text) : text_(text) {}
 
-  // Of the value that comes next.
+  // The kind of the value that comes next.
   Kind kind();
 
   // Calls member(key) before each member's value, which `member` must consume.
@@ -43,7 +43,7 @@ class JsonReader {
   template <class Element>
   void array(Element&& element);
 
-  // Of at most `most` bytes; longer ones are refused.
+  // A string of at most `most` bytes; longer ones are refused.
   std::string string(size_t most = kMostTextBytes);
   // Appends the bytes of a string of any length: no more than its text has.
   void string_to(std::vector<std::byte>& bytes);

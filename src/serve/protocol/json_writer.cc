@@ -3,30 +3,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/text/utf8.h"
+
 namespace emblem {
 namespace {
-
-// The length of the UTF-8 sequence that `text` begins with; 0 when it begins with none.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto follows = [&](size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first < 0xE0) return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first < 0xF0) {
-    if (!follows(1) || !follows(2)) return 0;
-    const bool overlong = first == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = first == 0xED && byte(1) >= 0xA0;
-    return overlong || surrogate ? 0 : 3;
-  }
-  if (first >= 0xF0 && first < 0xF5) {
-    if (!follows(1) || !follows(2) || !follows(3)) return 0;
-    const bool overlong = first == 0xF0 && byte(1) < 0x90;
-    const bool too_big = first == 0xF4 && byte(1) >= 0x90;
-    return overlong || too_big ? 0 : 4;
-  }
-  return 0;
-}
 
 void append_control(std::string& out, char c) {
   constexpr char kHex[] = "0123456789abcdef";

@@ -1,6 +1,6 @@
 #include "serve/protocol/log_change.h"
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/log.h"
+#include "core/system/log.h"
 
 namespace emblem {
 
@@ -18,8 +18,8 @@ struct LogChange {
   bool has_file = false;              // log_file, which cannot be changed
 };
 
-// Changes the settings of this process (core/log.h). Throws kInvalidArgument or kUnsupported, with
-// nothing changed.
+// Changes the settings of this process (core/system/log.h). Throws kInvalidArgument or
+// kUnsupported, with nothing changed.
 void change_log_settings(const LogChange& change);
 
 inline const char* log_format_name(const LogSettings& settings) {

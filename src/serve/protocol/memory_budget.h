@@ -18,7 +18,7 @@ class MemoryBudget {
   // Bytes that are taken until the lease is gone. Used by one thread at a time.
   class Lease {
    public:
-    Lease() = default;  // of no budget: anything can be taken
+    Lease() = default;  // lease of no budget: anything can be taken
     explicit Lease(MemoryBudget& budget) : budget_(&budget) {}
     ~Lease() { shrink(bytes_); }
     Lease(Lease&& other) noexcept
@@ -41,8 +41,8 @@ class MemoryBudget {
     size_t bytes_ = 0;
   };
 
-  // For those who keep their own accounts. False, with nothing taken, when that would exceed the
-  // limit.
+  // Takes memory for those who keep their own accounts. False, with nothing taken, when that
+  // would exceed the limit.
   [[nodiscard]] bool try_take(size_t bytes) noexcept;
   void give_back(size_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 

@@ -6,7 +6,7 @@
 
 namespace emblem {
 
-// With backslashes before what would end the value.
+// The value with backslashes before what would end the value.
 std::string escaped_label(std::string_view value);
 
 }  // namespace emblem

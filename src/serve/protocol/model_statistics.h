@@ -55,7 +55,7 @@ struct ModelStatistics {
   uint64_t pending = 0;                  // requests in the queue right now
   double load_seconds = 0;
   uint64_t loaded_ms = 0;                        // since 1970
-  LatencyHistogram latency;                      // of successful requests
+  LatencyHistogram latency;                      // latency of successful requests
   std::map<uint64_t, BatchStatistics> by_batch;  // batch size -> batches of that size
 };
 

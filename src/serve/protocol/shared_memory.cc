@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/device.h"
-#include "core/file_descriptor.h"
-#include "core/inner_path.h"
+#include "core/device/device.h"
+#include "core/files/file_descriptor.h"
+#include "core/files/inner_path.h"
 #include "emblem/error.h"
 #include "serve/protocol/cuda_region.h"
 

@@ -26,14 +26,14 @@ struct SharedMemoryOptions {
   // none. Slashes at the beginning of names and prefixes do not count.
   std::vector<std::string> allowed_prefixes;
   size_t max_regions = 256;                        // each holds a file descriptor
-  uint64_t max_bytes = uint64_t{64} << 30;         // of all regions
-  uint64_t max_tensor_bytes = uint64_t{64} << 20;  // of one input
+  uint64_t max_bytes = uint64_t{64} << 30;         // limit of all regions
+  uint64_t max_tensor_bytes = uint64_t{64} << 20;  // limit of one input
   MemoryBudget* memory = nullptr;                  // copies of inputs are taken from it
 };
 
 struct SystemRegion {
   std::string name;
-  std::string key;  // of shm_open
+  std::string key;  // key for shm_open
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
@@ -41,7 +41,7 @@ struct SystemRegion {
 // Memory of a GPU.
 struct CudaSharedRegion {
   std::string name;
-  std::string handle;  // of cudaIpcGetMemHandle
+  std::string handle;  // handle from cudaIpcGetMemHandle
   int64_t device = 0;
   uint64_t bytes = 0;
 };
@@ -114,7 +114,7 @@ class SharedMemoryRegions {
     std::shared_ptr<const cuda::CudaRegion> memory;
   };
   void require_allowed(const std::string& region, const std::string& object) const;
-  // With mutex_ held.
+  // Called with mutex_ held.
   void require_room(const std::string& name, uint64_t bytes) const;
 
   const SharedMemoryOptions options_;

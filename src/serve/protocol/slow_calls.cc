@@ -1,7 +1,7 @@
 #include "serve/protocol/slow_calls.h"
 
-#include "core/caught_error.h"
-#include "core/start_thread.h"
+#include "core/system/caught_error.h"
+#include "core/threads/start_thread.h"
 
 namespace emblem {
 namespace {

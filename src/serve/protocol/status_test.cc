@@ -13,7 +13,7 @@ TEST(StatusTest, LongMessagesAreShortenedToWholeCharacters) {
   for (size_t before = 1990; before < 2000; ++before) {
     const std::string plain(before, 'x');
     std::string text = plain;
-    for (int i = 0; i < 10; ++i) text += "\u20ac";  // of three bytes
+    for (int i = 0; i < 10; ++i) text += "\u20ac";  // three bytes each
     const std::string_view result = shortened(text);
     EXPECT_GT(result.size(), 1997u);
     EXPECT_LE(result.size(), 2000u);

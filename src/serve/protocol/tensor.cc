@@ -21,7 +21,7 @@ struct TypeFacts {
   size_t bytes;
 };
 
-// By the value of DataType.
+// Facts by the value of DataType.
 constexpr TypeFacts kTypes[] = {
     {DataType::kBool, "BOOL", "TYPE_BOOL", 1},
     {DataType::kUint8, "UINT8", "TYPE_UINT8", 1},

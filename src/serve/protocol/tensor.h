@@ -34,7 +34,7 @@ const char* name_of(DataType type);
 const char* config_name_of(DataType type);
 std::optional<DataType> data_type_from_name(std::string_view name);
 
-// Of one element; 0 for kBytes.
+// Size of one element; 0 for kBytes.
 size_t element_bytes(DataType type);
 
 // Throws for negative sizes and for more elements than 2^40.
@@ -86,7 +86,7 @@ void check_region_bytes(const InputTensor& tensor, uint64_t bytes);
 // there are labels; kBytes of shape [rows, classes].
 OutputTensor classify(const OutputTensor& output, int64_t classes, bool batched,
                       std::span<const std::string> labels);
-// Of a value of an FP32 output without labels.
+// Size of a value of an FP32 output without labels.
 inline constexpr size_t kMostClassifiedBytes = 72;
 
 // ---- implementation ----

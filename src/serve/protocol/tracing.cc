@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "core/log.h"
-#include "core/text.h"
+#include "core/system/log.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 #include "serve/protocol/json_writer.h"
 

@@ -24,13 +24,15 @@ struct TraceOptions {
 
   bool operator==(const TraceOptions&) const = default;
 };
-// From the values of Triton's --trace-config: "triton,file=PATH", "level=TIMESTAMPS", "rate=100",
-// "count=10", "triton,log-frequency=50". Throws kInvalidArgument; kUnsupported for other modes.
+// Options from the values of Triton's --trace-config: "triton,file=PATH", "level=TIMESTAMPS",
+// "rate=100", "count=10", "triton,log-frequency=50". Throws kInvalidArgument; kUnsupported for
+// other modes.
 TraceOptions parse_trace_options(const std::vector<std::string>& texts);
 
-// By name, as the protocol writes them: trace_level has one or more values, the others one.
+// Settings by name, as the protocol writes them: trace_level has one or more values, the others
+// one.
 using TraceSettings = std::map<std::string, std::vector<std::string>>;
-// Without a value: that of the server, and for the server that of its start.
+// Changes by name; without a value: that of the server, and for the server that of its start.
 using TraceChanges = std::map<std::string, std::optional<std::vector<std::string>>>;
 
 // When the parts of a request began and ended; filled by those who do the work.
@@ -51,7 +53,7 @@ class Tracing {
   Tracing();
   ~Tracing();
 
-  // Before there are requests. Throws when the file cannot be written.
+  // Called before there are requests. Throws when the file cannot be written.
   void start(const TraceOptions& options);
 
   // `model` empty: of the server.
@@ -75,13 +77,13 @@ class Tracing {
   };
 
   static Chosen changed(Chosen chosen, const TraceChanges& changes);
-  // With mutex_ held.
+  // Called with mutex_ held.
   TraceOptions effective(const std::string& model) const;
   void open_file(uint32_t log_frequency);
   void close_file();
 
   mutable std::mutex mutex_;
-  TraceOptions options_;                  // of the start
+  TraceOptions options_;                  // options of the start
   std::map<std::string, Chosen> chosen_;  // by model; "": of the server
   std::atomic<bool> is_on_ = false;
   std::FILE* file_ = nullptr;

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/file.h"
-#include "core/temp_folder_test.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -18,7 +18,7 @@ using Values = std::vector<std::string>;
 
 class TracingTest : public testing::Test {
  protected:
-  // Of `requests` requests, how many are traced.
+  // How many of `requests` requests are traced.
   int traced(const std::string& model, int requests) {
     int count = 0;
     for (int i = 0; i < requests; ++i) {

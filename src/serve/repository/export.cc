@@ -2,26 +2,31 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/remote_model_dir.h"
 #include "checkpoint/safetensors.h"
-#include "config/load.h"
-#include "config/name.h"
-#include "config/prediction_layout.h"
-#include "config/print.h"
-#include "core/file.h"
+#include "config/load/load.h"
+#include "config/load/name.h"
+#include "config/load/prediction_layout.h"
+#include "core/files/file.h"
 #include "data/feature/column_types.h"
 #include "data/source/uri.h"
 #include "embedding/files/table_runs.h"
 #include "emblem/error.h"
+#include "remote/remote_folder.h"
+#include "remote/store_lock.h"
+#include "remote/unit_snapshot.h"
+#include "remote/upload.h"
+#include "remote/work_folder.h"
+#include "serve/engine/finite_model.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
-#include "serve/repository/finite_model.h"
-#include "serve/repository/folder_kind.h"
-#include "serve/repository/remote_repository.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -58,7 +63,8 @@ class NewFolder {
   std::string path_;
 };
 
-// For tables of any size: the same bytes under a second name, or a copy on another file system.
+// Works for tables of any size: the same bytes under a second name, or a copy on another file
+// system.
 void link_or_copy(const std::string& from, const std::string& to) {
   make_folders(fs::path(to).parent_path().string());
   std::error_code error;
@@ -172,14 +178,8 @@ int64_t next_version(const std::string& out, int64_t asked) {
   return asked > 0 ? asked : newest + 1;
 }
 
-}  // namespace
-
-ExportedModel export_model(const std::string& checkpoint_path, const std::string& out_path,
-                           int64_t asked, const LayerRanges* int8, const Storage& storage) {
-  std::string out = out_path;
-  while (out.size() > 1 && out.ends_with('/')) out.pop_back();
-  if (is_object_uri(out))
-    return export_to_store(checkpoint_path, out, asked, int8, storage_for(storage, out));
+ExportedModel export_to_folder(const std::string& checkpoint_path, const std::string& out,
+                               int64_t asked, const LayerRanges* int8) {
   const std::string name = fs::path(out).filename();
   EMBLEM_REQUIRE(is_model_name(name), "'", name, "' is not a valid model name (expected up to ",
                  kLongestName, " letters, digits, '.', '_' and '-')");
@@ -233,6 +233,69 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
     result.wrote_config = true;
   }
   return result;
+}
+
+// ---- to a remote store ----
+
+int64_t next_remote_version(RemoteStorage& storage, const std::string& out, int64_t asked) {
+  int64_t newest = 0;
+  for (const std::string& name : storage.list(out, ListDepth::kDirect).folders) {
+    const int64_t version = version_of(name);
+    EMBLEM_REQUIRE(version < 0 || version != asked, out, "/", version,
+                   " exists already; choose another --version, or give none for the next free one");
+    newest = std::max(newest, version);
+  }
+  return asked > 0 ? asked : newest + 1;
+}
+
+// Manifests last: who reads the store sees whole versions only.
+void upload_folder(RemoteStorage& storage, const std::string& folder, const std::string& to) {
+  std::vector<std::string> names = visible_files(folder);
+  const auto last = std::stable_partition(names.begin(), names.end(), [](const auto& name) {
+    return fs::path(name).filename() != kUnitManifest;
+  });
+  upload_files(storage, folder, {names.begin(), last}, to);
+  upload_files(storage, folder, {last, names.end()}, to);
+}
+
+// `out` is the address of a model's folder: s3://BUCKET/REPOSITORY/NAME.
+ExportedModel export_to_store(const std::string& checkpoint, const std::string& out, int64_t asked,
+                              const LayerRanges* int8, RemoteStorage& storage) {
+  const ObjectUri uri = parse_object_uri(out);
+  const size_t slash = uri.key.rfind('/');
+  const std::string name = slash == std::string::npos ? uri.key : uri.key.substr(slash + 1);
+  EMBLEM_REQUIRE(!storage.find(join_uri(out, "manifest.json")), out,
+                 " is a checkpoint or a version of a model; give --out REPOSITORY/NAME, a folder "
+                 "for models to serve");
+  EMBLEM_REQUIRE(
+      !holds_remote_checkpoints(out, storage), out,
+      " is a model directory of training; give --out REPOSITORY/NAME, a folder for models "
+      "to serve");
+  StoreLockOptions options = store_lock_options();
+  options.user = "export";
+  options.remedy = "wait until it has ended, and export again";
+  const StoreLock lock(storage, out, options);  // two exports would choose the same version
+  const int64_t version = next_remote_version(storage, out, asked);
+  const WorkFolder work(storage, out);
+  ExportedModel model = export_to_folder(checkpoint, work.path() + "/" + name, version, int8);
+  if (storage.find(join_uri(out, "config.pbtxt"))) {  // stays as it is
+    remove_path(work.path() + "/" + name + "/config.pbtxt");
+    model.wrote_config = false;
+  }
+  upload_folder(storage, work.path() + "/" + name, out);
+  model.folder = cat(out, "/", version);
+  return model;
+}
+
+}  // namespace
+
+ExportedModel export_model(const std::string& checkpoint, const std::string& out_path,
+                           int64_t version, const LayerRanges* int8, const Storage& storage) {
+  std::string out = out_path;
+  while (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  return is_object_uri(out)
+             ? export_to_store(checkpoint, out, version, int8, storage_for(storage, out))
+             : export_to_folder(checkpoint, out, version, int8);
 }
 
 }  // namespace emblem

@@ -12,7 +12,7 @@ namespace emblem {
 struct ExportedModel {
   std::string folder;  // REPOSITORY/NAME/VERSION
   int64_t version = 0;
-  int64_t step = 0;  // of the checkpoint
+  int64_t step = 0;  // step of the checkpoint
   uint64_t bytes = 0;
   bool wrote_config = false;  // config.pbtxt was not there
 };

@@ -10,7 +10,7 @@
 #include "checkpoint/safetensors.h"
 #include "serve/repository/model_server.h"
 #include "serve/repository/small_model_test.h"
-#include "train/restored.h"
+#include "train/state/restored.h"
 
 namespace emblem {
 namespace {
@@ -26,7 +26,7 @@ class ExportTest : public testing::Test {
     update_manifest(checkpoint, [](Manifest& manifest) { manifest.tables[0].name = "../../evil"; });
   }
 
-  SmallModel model_;
+  SmallServedModel model_;
   const TempFolder folder_;
 };
 
@@ -61,6 +61,24 @@ TEST_F(ExportTest, ACheckpointWithRowsThatAreNaNIsRefused) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
+// Its answers would be NaN, with status 200.
+TEST_F(ExportTest, AServerRefusesAVersionWithParametersThatAreNaN) {
+  const std::string version = model_.model_folder() + "/1", file = "dense.safetensors";
+  const float nan = std::nanf("");
+  {
+    std::fstream dense(version + "/" + file, std::ios::binary | std::ios::in | std::ios::out);
+    dense.seekp(-static_cast<int>(sizeof nan), std::ios::end);
+    dense.write(reinterpret_cast<const char*>(&nan), sizeof nan);
+  }
+  update_manifest(version, [&](Manifest& manifest) {
+    manifest.files[file] = facts_of_file(version + "/" + file);
+  });
+  ModelServer server({.repository = model_.repository()});
+  EXPECT_FALSE(server.is_ready());
+  EXPECT_THAT([&] { server.metadata("ctr", ""); },
+              ThrowsMessage<Error>(HasSubstr("NaN or infinite")));
+}
+
 // The dense tensors of a checkpoint or of a version.
 std::map<std::string, std::vector<float>> dense_tensors(const std::string& folder) {
   const SafetensorsFile file(folder + "/dense.safetensors");
@@ -78,7 +96,7 @@ TEST_F(ExportTest, TheAverageOfDenseParametersIsServedUnlessToldOtherwise) {
   for (const bool off : {false, true}) {
     std::vector<std::string> changes = {ema};
     if (off) changes.push_back("export_config.use_dense_ema=false");
-    const SmallModel model(changes);
+    const SmallServedModel model(changes);
     const auto saved = dense_tensors(model.checkpoint());
     const auto served = dense_tensors(model.model_folder() + "/1");
     ASSERT_FALSE(served.empty());

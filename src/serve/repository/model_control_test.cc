@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "serve/repository/model_server.h"
 #include "serve/repository/small_model_test.h"
 
@@ -63,7 +63,7 @@ class ModelControlTest : public testing::Test {
   }
 
   const TempFolder temporary_;
-  SmallModel model_;
+  SmallServedModel model_;
 };
 
 // A file that the client cannot read, named by a feature of the model that it sends.
@@ -74,8 +74,8 @@ TEST_F(ModelControlTest, AModelThatIsSentReadsNoFilesButItsOwn) {
     std::map<std::string, std::string> files = sent_files();
     std::string& pipeline = files.at("file:1/pipeline.config");
     const size_t at = pipeline.find("feature_configs");
-    pipeline.insert(at, cat("feature_configs { id_feature { feature_name: \"w\" vocab_file: \"", path,
-                            "\" default_bucketize_value: 0 embedding_dim: 4 } }\n"));
+    pipeline.insert(at, cat("feature_configs { id_feature { feature_name: \"w\" vocab_file: \"",
+                            path, "\" default_bucketize_value: 0 embedding_dim: 4 } }\n"));
     files["config"] = "{}";
     return files;
   };
@@ -132,7 +132,7 @@ TEST_F(ModelControlTest, AModelThatIsNotThereIsNotSilentlyLeftOut) {
   EXPECT_EQ(found->state, "UNAVAILABLE");
 }
 
-// Of a repository in a store, an object of which cannot be read.
+// A repository in a store, an object of which cannot be read.
 TEST_F(ModelControlTest, AModelThatCannotBeFetchedIsListedAndLeavesTheOthersAlone) {
   std::map<std::string, std::string> unreadable{{"other", "other/1/x: HTTP status 403"}};
   int refreshed = 0;
@@ -313,6 +313,29 @@ TEST_F(ModelControlTest, AModelCanBeMadeOfFilesThatAClientSends) {
     server.load("sent", parameters);
   }
   EXPECT_EQ(folders_of_sent_models(), folders);
+}
+
+// A manifest of brackets took 80 times its size when it was read.
+TEST_F(ModelControlTest, TextsOfSentModelsAreTakenFromTheBudgetBeforeTheyAreRead) {
+  MemoryBudget budget(8 << 20);
+  ModelServerOptions limited = options();
+  limited.requests.memory = &budget;
+  ModelServer server(limited);
+  std::map<std::string, std::string> files = sent_files();
+  files["config"] = "{}";
+  EXPECT_EQ(refusal(server, "sent", files), "");
+  const std::string brackets(1 << 17, '[');
+  std::string header("\0\0\2\0\0\0\0\0", 8);  // its length
+  for (const auto& [name, text] :
+       std::map<std::string, std::string>{{"file:1/manifest.json", brackets},
+                                          {"file:1/pipeline.config", brackets},
+                                          {"file:1/assets/words", brackets},
+                                          {"file:1/dense.safetensors", header + brackets}}) {
+    auto bad = files;
+    bad[name] = text;
+    EXPECT_THAT(refusal(server, "sent", bad), HasSubstr("--max-memory")) << name;
+  }
+  EXPECT_EQ(budget.used(), 0u);
 }
 
 TEST_F(ModelControlTest, FilesNeedAConfigurationAndStayInTheirFolder) {

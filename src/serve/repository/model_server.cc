@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <ranges>
 #include <set>
+#include <string_view>
 
-#include "core/caught_error.h"
-#include "core/file.h"
-#include "core/log.h"
-#include "core/start_thread.h"
-#include "core/text.h"
+#include "core/files/file.h"
+#include "core/system/caught_error.h"
+#include "core/system/log.h"
+#include "core/text/joined.h"
+#include "core/text/text.h"
+#include "core/threads/start_thread.h"
+#include "emblem/error.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
-#include "serve/repository/folder_kind.h"
+#include "serve/repository/repository.h"
 
 namespace emblem {
 namespace {
@@ -36,6 +41,31 @@ PsConfig ps_config_of(const ModelServerOptions& options) {
 
 }  // namespace
 
+ModelLoadRequest parse_load_request(const std::string& model,
+                                    const std::map<std::string, std::string>& parameters) {
+  constexpr std::string_view kFile = "file:";
+  // Parsed, it takes up to a hundred times that.
+  constexpr size_t kMostConfigBytes = size_t{256} << 10;
+  ModelLoadRequest request;
+  for (const auto& [key, value] : parameters) {
+    EMBLEM_REQUIRE(key != "config" || value.size() <= kMostConfigBytes,
+                   "load: parameter 'config' has ", value.size(), " bytes; at most ",
+                   kMostConfigBytes, " are allowed");
+    if (key == "config")
+      request.config = value;
+    else if (key.starts_with(kFile))
+      request.files[key.substr(kFile.size())] = value;
+    else
+      throw Error(ErrorCode::kUnsupported,
+                  cat("load: parameter '", printable(key),
+                      "' is not supported; expected config or file:VERSION/FILE"));
+  }
+  EMBLEM_REQUIRE(request.files.empty() || !request.config.empty(), "failed to load '", model,
+                 "', override files are given without parameter 'config'; the model's folder in "
+                 "the repository is not used with them");
+  return request;
+}
+
 int ModelServerOptions::default_client_threads() {
   return std::max(16, 4 * static_cast<int>(std::thread::hardware_concurrency()));
 }
@@ -59,6 +89,10 @@ ModelServer::ModelServer(ModelServerOptions options)
   for (const auto& [model, folder] : options_.deltas) {
     if (!models_.contains(model))
       log_warn(cat("--deltas ", model, "=", folder, ": no model ", model, " is loaded yet"));
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(folder, ignored))
+      log_warn(cat("--deltas ", model, "=", folder,
+                   ": there is no such folder yet; deltas are applied once there is one"));
     tables_.watch_deltas(model, folder);
   }
   if (options_.control == ModelServerOptions::Control::kPoll || options_.retry_seconds > 0)
@@ -263,6 +297,8 @@ void ModelServer::load(const std::string& name,
 ModelServer::Model ModelServer::build(const std::string& name, const ModelLoadRequest& request,
                                       const Model& old, int64_t& current) {
   Model model;
+  MemoryBudget::Lease parsing = lease_of(options_.requests.memory);
+  parsing.grow(parsing_bytes(request.files));
   if (!request.files.empty()) model.sent = std::make_shared<SentModel>(name, request.files);
   const Repository& from = model.sent ? model.sent->repository() : repository_;
   model.config = read_config(name, request.config);
@@ -329,14 +365,18 @@ void ModelServer::remove(const std::string& name) {
     models_[name].config = old.config;
     models_[name].problem = "unloaded";
   }
+  if (!old.versions.empty())
+    log_warn(cat("model ", name, " is unloaded: ",
+                 options_.control == ModelServerOptions::Control::kExplicit
+                     ? "a client asked for it"
+                     : "it is not in the repository any more"));
   for (auto& [number, version] : old.versions) version->close();
 }
 
 const ModelServer::Model& ModelServer::find(const std::string& name) const {
   const auto found = models_.find(name);
   if (found != models_.end()) return found->second;
-  std::string known;
-  for (const auto& [other, model] : models_) known += (known.empty() ? "" : ", ") + other;
+  const std::string known = joined(std::views::keys(models_));
   throw Error(ErrorCode::kNotFound,
               cat("Request for unknown model: '", name, "' is not found; there ",
                   known.empty() ? "are no models" : "is " + known));

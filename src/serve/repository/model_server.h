@@ -14,12 +14,22 @@
 
 #include "ps/parameter_server.h"
 #include "serve/protocol/inference_service.h"
-#include "serve/repository/load_request.h"
 #include "serve/repository/model_version.h"
 #include "serve/repository/repository.h"
 #include "serve/repository/sent_model.h"
 
 namespace emblem {
+
+// What a client asks for when it loads a model.
+struct ModelLoadRequest {
+  std::string config;                        // a ModelConfig as JSON; empty: the repository's
+  std::map<std::string, std::string> files;  // bytes by path; empty: the repository's
+};
+
+// The request from the parameters of the protocol: "config", and "file:PATH" for each file.
+// Throws kInvalidArgument for files without a configuration, kUnsupported for other parameters.
+ModelLoadRequest parse_load_request(const std::string& model,
+                                    const std::map<std::string, std::string>& parameters);
 
 struct ModelServerOptions {
   std::string repository;
@@ -37,8 +47,8 @@ struct ModelServerOptions {
   // Threads that the engines of models may have in all whose configuration clients sent with their
   // load requests.
   int max_client_threads = default_client_threads();
-  std::string precision;      // of layers; empty: as the models say
-  std::string row_precision;  // of rows in memory; empty: as ps_config says
+  std::string precision;      // precision of layers; empty: as the models say
+  std::string row_precision;  // precision of rows in memory; empty: as ps_config says
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
   TraceOptions trace;
@@ -46,7 +56,7 @@ struct ModelServerOptions {
   OpenServable open = open_servable;
   // Above 0: seconds between attempts to load what was kUnavailable, in any mode.
   double retry_seconds = 0;
-  RowService* rows = nullptr;            // of a table server
+  RowService* rows = nullptr;            // rows of a table server
   std::function<std::string()> metrics;  // further ones; may be empty
 
   static int default_client_threads();  // 4 for each core, at least 16
@@ -86,10 +96,10 @@ class ModelServer final : public InferenceService {
   struct Model {
     inference::ModelConfig config;
     Versions versions;                // ready
-    std::string problem;              // of the last load; empty when it went well
+    std::string problem;              // problem of the last load; empty when it went well
     int64_t problem_version = 0;      // which could not be loaded; 0: all, or the configuration
     std::shared_ptr<SentModel> sent;  // what it runs from; null: the repository
-    int client_threads = 0;           // of engines, if its configuration came from a client
+    int client_threads = 0;           // threads of engines, if its configuration came from a client
     bool loading = false;
     bool shall_retry = false;  // the problem may go away by itself
   };

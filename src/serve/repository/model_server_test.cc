@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "serve/repository/small_model_test.h"
-#include "train/restored.h"
+#include "train/state/restored.h"
 
 namespace emblem {
 namespace {
@@ -55,7 +55,7 @@ class ModelServerTest : public testing::Test {
             .models = {"ctr"}};
   }
 
-  SmallModel model_;
+  SmallServedModel model_;
   const TempFolder folder_;
 };
 
@@ -205,6 +205,23 @@ TEST_F(ModelServerTest, MissingIdsAndNumbersAreTreatedAsInTraining) {
   const std::vector<float> other = probabilities(server, rows.request(0, 2));
   EXPECT_EQ(other.at(0), same.at(0));
   EXPECT_NE(other.at(1), same.at(1));
+}
+
+// I1 has a normalizer with a logarithm, I2 none.
+TEST_F(ModelServerTest, InfiniteNumbersAreMissingValues) {
+  ModelServer server({.repository = model_.repository()});
+  for (const size_t column : {size_t{0}, size_t{1}}) {
+    SmallRows rows = SmallRows::random(1, 4);
+    rows.numbers = {2.0f, 0.5f};
+    const std::vector<float> other = probabilities(server, rows.request(0, 1));
+    rows.numbers[column] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> missing = probabilities(server, rows.request(0, 1));
+    EXPECT_NE(missing, other);
+    for (const float infinite : {INFINITY, -INFINITY}) {
+      rows.numbers[column] = infinite;
+      EXPECT_EQ(probabilities(server, rows.request(0, 1)), missing) << column << " " << infinite;
+    }
+  }
 }
 
 TEST_F(ModelServerTest, ASecondVersionLandsBesideTheFirstAndTakesOver) {

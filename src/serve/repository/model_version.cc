@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/caught_error.h"
-#include "core/file.h"
-#include "serve/engine/hps_options.h"
-#include "serve/engine/hps_servable.h"
+#include "core/files/file.h"
+#include "core/system/caught_error.h"
+#include "serve/engine/hps/hps_options.h"
+#include "serve/engine/hps/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 

@@ -2,23 +2,36 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "ps/parameter_server.h"
-#include "serve/engine/infer_options.h"
-#include "serve/engine/scheduler.h"
+#include "serve/engine/batching/scheduler.h"
 #include "serve/engine/servable.h"
+#include "serve/protocol/memory_budget.h"
 #include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
+
+// What holds for the requests of all models of a server.
+struct InferOptions {
+  // Limit of the outputs of one request; what would need more is refused before anything is
+  // allocated.
+  uint64_t max_answer_bytes = uint64_t{1} << 30;
+  // Answers are taken from it until they are sent; null: no limit for all of them together.
+  MemoryBudget* memory = nullptr;
+  // Target of models with dynamic batching whose configuration has none of its own; see
+  // BatchOptions::slo_p99.
+  std::chrono::microseconds slo_p99{0};
+};
 
 // Opens a version's folder for inference; `where` names the configuration in messages.
 using OpenServable = std::function<std::unique_ptr<Servable>(
     const std::string& name, int64_t version, const std::string& folder,
     const inference::ModelConfig& config, const std::string& where, ParameterServer& tables)>;
-// By the configuration's backend.
+// Chooses by the configuration's backend.
 std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version,
                                         const std::string& folder,
                                         const inference::ModelConfig& config,

@@ -5,13 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "serve/repository/export.h"
+#include "data/source/storage.h"
 
 namespace emblem {
-
-// As export_model, with `out` the address of a model's folder: s3://BUCKET/REPOSITORY/NAME.
-ExportedModel export_to_store(const std::string& checkpoint, const std::string& out,
-                              int64_t version, const LayerRanges* int8, RemoteStorage& storage);
 
 // A repository of which a server works on a copy in the cache folder.
 class RemoteRepository {
@@ -25,6 +21,8 @@ class RemoteRepository {
   // cannot be listed; the copy stays usable. Returns models of which something could not be
   // fetched, with the reason; the copy keeps what it has of them.
   std::map<std::string, std::string> refresh();
+  // A refresh under way fails at its next failed request. May be called by any thread.
+  void stop_trying_again();
 
  private:
   struct State;

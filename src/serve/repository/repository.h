@@ -1,5 +1,5 @@
-// serve/repository/repository.h - a folder of models as Triton lays it out: NAME/config.pbtxt and a
-// folder a version, NAME/1, NAME/2, ...
+// serve/repository/repository.h - a folder of models as Triton lays it out: NAME/config.pbtxt
+// and a folder per version, NAME/1, NAME/2, ...
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,20 @@
 #include <vector>
 
 namespace emblem {
+
+// What a folder that a user names holds.
+enum class FolderKind {
+  kOther,       // empty, absent or unknown
+  kRepository,  // repository of models
+  kModel,       // versions of a model, config.pbtxt
+  kCheckpoint,  // checkpoint of a training, or a version of a model
+  kModelDir,    // checkpoints of training
+};
+
+FolderKind folder_kind(const std::string& path);
+
+// Why a server finds no models in `path`, and what to do about it, in one line.
+std::string no_models_text(const std::string& path);
 
 class Repository {
  public:
@@ -18,7 +32,8 @@ class Repository {
   // Ascending; throws kNotFound when there is no such model, and for names that are no names.
   std::vector<int64_t> versions(const std::string& model) const;
 
-  // Of a model that need not be there; throws kInvalidArgument for names that are no names.
+  // The folder of a model that need not be there; throws kInvalidArgument for names that are
+  // no names.
   std::string folder(const std::string& model) const;
   std::string folder(const std::string& model, int64_t version) const;
   std::string config_file(const std::string& model) const {

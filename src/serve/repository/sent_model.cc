@@ -2,16 +2,17 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
-#include "config/assets.h"
-#include "config/load.h"
-#include "core/file.h"
-#include "core/inner_path.h"
-#include "core/text.h"
+#include "config/load/assets.h"
+#include "config/load/load.h"
+#include "core/files/file.h"
+#include "core/files/inner_path.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostFiles = 10'000;
+constexpr size_t kParsedPerByte = 96;
 
 std::string make_folder() {
   std::error_code error;
@@ -51,6 +53,21 @@ void check_files_of(const Repository& repository, const std::string& model) {
 }
 
 }  // namespace
+
+size_t parsing_bytes(const std::map<std::string, std::string>& files) {
+  size_t texts = 0;
+  for (const auto& [path, bytes] : files) {
+    if (path.ends_with(".safetensors")) {  // the length of its header comes first
+      uint64_t header = 0;
+      if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
+      texts += std::min<uint64_t>(header, bytes.size());
+    } else if (path.ends_with(".json") || path.ends_with(".config") ||
+               path.find("/assets/") != std::string::npos) {
+      texts += bytes.size();
+    }
+  }
+  return texts * kParsedPerByte;
+}
 
 SentModel::SentModel(const std::string& name, const std::map<std::string, std::string>& files) {
   EMBLEM_REQUIRE(files.size() <= kMostFiles, "load: the model has ", files.size(),

@@ -9,6 +9,11 @@
 
 namespace emblem {
 
+// An upper bound of what reading the texts among a client's files (JSON, pipelines, vocabularies,
+// headers of tensors) allocates: texts of brackets take 80 times their size. What tensors and rows
+// take is part of the model.
+size_t parsing_bytes(const std::map<std::string, std::string>& files);
+
 // The files in a private temporary folder, a repository with this one model. Removed with the
 // object.
 class SentModel {

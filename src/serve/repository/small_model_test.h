@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "config/check.h"
-#include "config/load.h"
-#include "core/file.h"
-#include "core/random.h"
-#include "core/temp_folder_test.h"
+#include "config/load/load.h"
+#include "core/files/file.h"
+#include "core/files/temp_folder_test.h"
+#include "core/math/random.h"
+#include "model/check/check.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/repository/export.h"
-#include "train/learner.h"
-#include "train/run_state.h"
+#include "train/run/learner.h"
+#include "train/state/run_state.h"
 
 namespace emblem {
 
@@ -43,10 +43,10 @@ model_config {
 )";
 
 // A repository with model "ctr". Its second version is trained for longer.
-class SmallModel {
+class SmallServedModel {
  public:
   // `changes` are overrides of the pipeline.
-  explicit SmallModel(const std::vector<std::string>& changes = {}) {
+  explicit SmallServedModel(const std::vector<std::string>& changes = {}) {
     config_ = parse_pipeline(kSmallPipeline, "small.config", changes);
     check_pipeline(config_);
     layout_ = layout_of(config_);

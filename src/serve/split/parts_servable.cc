@@ -4,13 +4,13 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
-#include "config/check.h"
-#include "config/load.h"
-#include "config/prediction_layout.h"
-#include "core/log.h"
+#include "config/load/load.h"
+#include "config/load/prediction_layout.h"
+#include "core/system/log.h"
+#include "model/check/check.h"
+#include "serve/engine/hps/served_tables.h"
+#include "serve/engine/hps/table_sources.h"
 #include "serve/engine/pipeline_servable.h"
-#include "serve/engine/served_tables.h"
-#include "serve/engine/table_sources.h"
 
 namespace emblem {
 namespace {

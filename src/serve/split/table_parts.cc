@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/log.h"
+#include "core/system/log.h"
 #include "ps/tables/table_fetch.h"
 
 namespace emblem {
@@ -21,6 +21,10 @@ constexpr const char* kDescriptions =
     "# TYPE emblem_row_requests_refused_total counter\n"
     "# HELP emblem_row_keys_total Keys of requests for rows\n"
     "# TYPE emblem_row_keys_total counter\n";
+
+// Limit of a request for the status, which is read on the thread of its connection; front ends
+// use a few versions.
+constexpr size_t kMostStatusBytes = 1 << 20;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -144,6 +148,8 @@ std::vector<std::byte> TableParts::rows(std::span<const std::byte> bytes,
 }
 
 std::string TableParts::status(std::span<const std::byte> bytes) {
+  EMBLEM_REQUIRE(bytes.size() <= kMostStatusBytes, "a request for the status of ", bytes.size(),
+                 " bytes; expected at most ", kMostStatusBytes);
   const StatusRequest request = decode_status_request(text_of(bytes));
   StatusAnswer answer{options_.parts, options_.row_type, {}};
   std::lock_guard lock(mutex_);

@@ -13,13 +13,13 @@
 #include "ps/remote/row_message.h"
 #include "ps/tables/periodic_task.h"
 #include "ps/tables/served_model.h"
-#include "serve/protocol/row_service.h"
+#include "serve/protocol/inference_service.h"
 
 namespace emblem {
 
 struct TablePartsOptions {
   PartRange parts;
-  DType row_type = DType::kF32;  // of rows in memory
+  DType row_type = DType::kF32;  // type of rows in memory
   // How long a version is kept after it was replaced and no front end has said since that it uses
   // it.
   std::chrono::milliseconds keep = std::chrono::seconds(30);
@@ -45,7 +45,7 @@ class TableParts final : public RowService {
                               MemoryBudget::Lease& lease) override;
   std::string status(std::span<const std::byte> request) override;
 
-  // In Prometheus' text form.
+  // Metrics in Prometheus' text form.
   std::string metrics() const;
 
  private:

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "ps/parameter_server.h"
-#include "serve/engine/table_sources.h"
+#include "serve/engine/hps/table_sources.h"
 #include "serve/repository/small_model_test.h"
 #include "serve/split/parts_servable.h"
 
@@ -39,7 +39,7 @@ class TablePartsTest : public testing::Test {
     MemoryBudget::Lease lease;
     return parts.rows(std::as_bytes(std::span(bytes)), lease);
   }
-  // By key; keys that are not found are skipped.
+  // Rows by key; keys that are not found are skipped.
   static std::map<int64_t, std::vector<float>> rows(TableParts& parts, const RowRequest& request) {
     std::map<int64_t, std::vector<float>> result;
     const std::vector<std::byte> answer = ask(parts, request);
@@ -58,7 +58,7 @@ class TablePartsTest : public testing::Test {
     return decode_status_answer(parts.status(std::as_bytes(std::span(bytes))));
   }
 
-  SmallModel model;
+  SmallServedModel model;
   ParameterServer server;
 };
 
@@ -146,6 +146,23 @@ TEST_F(TablePartsTest, TheFirstVersionBringsTheOneBefore) {
   const auto third = open(parts, 3);
   EXPECT_THAT(parts.held(),
               ElementsAre(model_id_of("ctr", 2, folder(2)), model_id_of("ctr", 3, folder(3))));
+}
+
+// It is read on the thread of its connection, beside the budget.
+TEST_F(TablePartsTest, RequestsForTheStatusAreSmall) {
+  TableParts parts({});
+  StatusRequest request;
+  for (int i = 0; i < 300; ++i) request.in_use.push_back({std::string(4000, 'x'), i, 0});
+  EXPECT_THAT(problem_of([&] { status(parts, request); }), HasSubstr("expected at most 1048576"));
+  request.in_use.resize(200);
+  EXPECT_TRUE(status(parts, request).models.empty());
+}
+
+TEST_F(TablePartsTest, NamesOfModelsAreShownInFull) {
+  TableParts parts({});
+  RowRequest unknown = request("C1_emb", {1});
+  unknown.model.model = std::string("a\0b", 3);
+  EXPECT_THAT(problem_of([&] { ask(parts, unknown); }), HasSubstr("is not on this table server"));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "core/becomes_true_test.h"
+#include "core/threads/becomes_true_test.h"
 #include "serve/http/server.h"
 
 namespace emblem {
@@ -94,12 +94,12 @@ std::string fetch(TableServers& servers) {
   return text;
 }
 
-constexpr const char* kAll = "0 1 2 3 4 5 6 7 8 9 ";
+constexpr const char* kTableServersAll = "0 1 2 3 4 5 6 7 8 9 ";
 
 TEST(TableServers, RowsComeFromTheServersOfTheirParts) {
   FakeServer low({0, 2048}, honestly), high({2048, 4096}, honestly);
   const auto servers = connect({&low, &high});
-  EXPECT_EQ(fetch(*servers), kAll);
+  EXPECT_EQ(fetch(*servers), kTableServersAll);
   EXPECT_EQ(low.asked, 1);
   EXPECT_EQ(high.asked, 1);
   EXPECT_EQ(servers->server(0).counts().failures, 0u);
@@ -123,7 +123,7 @@ TEST(TableServers, ReplicasShareTheLookups) {
   for (const bool is_split : {false, true}) {
     const auto servers = is_split ? connect({&one, &two, &half}) : connect({&one, &two});
     const int before[] = {one.asked, two.asked};
-    for (int i = 0; i < 200; ++i) ASSERT_EQ(fetch(*servers), kAll);
+    for (int i = 0; i < 200; ++i) ASSERT_EQ(fetch(*servers), kTableServersAll);
     EXPECT_GT(one.asked - before[0], 60);
     EXPECT_GT(two.asked - before[1], 60);
   }
@@ -192,7 +192,7 @@ TEST(TableServers, AReplicaAnswersInThePlaceOfALiar) {
     SCOPED_TRACE(lie.name);
     FakeServer liar({0, 4096}, lie.answer), low({0, 2048}, honestly), high({2000, 4096}, honestly);
     const auto servers = connect({&liar, &low, &high});
-    for (int i = 0; i < 16; ++i) EXPECT_EQ(fetch(*servers), kAll);
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(fetch(*servers), kTableServersAll);
     EXPECT_GT(liar.asked, 0);
     EXPECT_GT(servers->server(1).counts().retries + servers->server(2).counts().retries, 0u);
   }
@@ -212,7 +212,7 @@ TEST(TableServers, AServerThatAnswersItsStatusButNotRowsIsDownUntilItGivesRows) 
   }
   fails = false;
   EXPECT_TRUE(becomes_true([&] { return servers->problem(kModel).empty(); }));
-  EXPECT_EQ(fetch(*servers), kAll);
+  EXPECT_EQ(fetch(*servers), kTableServersAll);
 }
 
 TEST(TableServers, RequestsThatAreRefusedDoNotMakeAServerUnavailable) {
@@ -227,7 +227,7 @@ TEST(TableServers, AServerThatIsGoneIsDownUntilItIsBack) {
   auto low = std::make_unique<FakeServer>(PartRange{0, 2048}, honestly);
   FakeServer high({2048, 4096}, honestly);
   const auto servers = connect({low.get(), &high});
-  EXPECT_EQ(fetch(*servers), kAll);
+  EXPECT_EQ(fetch(*servers), kTableServersAll);
   low.reset();
   EXPECT_THAT(fetch(*servers), HasSubstr("cannot be read"));
   EXPECT_TRUE(becomes_true([&] { return !servers->server(0).state().is_up; }));
@@ -241,7 +241,7 @@ TEST(TableServers, AServerThatIsLateWithItsStatusIsUsed) {
   EXPECT_TRUE(becomes_true([&, begin = busy.status_asked.load()] {
     return busy.status_asked >= begin + 3;  // at least one of them was waited for in vain
   }));
-  EXPECT_EQ(fetch(*servers), kAll);
+  EXPECT_EQ(fetch(*servers), kTableServersAll);
 }
 
 TEST(TableServers, AddressesAreParsed) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "embedding/cuda/find_gather.h"
-#include "embedding/cuda/group_rows.h"
-#include "embedding/cuda/lookup_scratch.cuh"
-#include "embedding/cuda/update_rows.h"
+#include "embedding/cuda/lookup/find_gather.h"
+#include "embedding/cuda/lookup/lookup_scratch.cuh"
+#include "embedding/cuda/update/group_rows.h"
+#include "embedding/cuda/update/update_rows.h"
 
 namespace emblem::cuda {
 
@@ -17,7 +17,7 @@ struct DeviceRequests::State {
 
   TrainScratch scratch;
   Buffer<uint2> holders;
-  Buffer<uint32_t> sums;  // of counts, where some feature has them
+  Buffer<uint32_t> sums;  // sums of counts, where some feature has them
   Buffer<BatchCounters> counters;
   uint32_t passes = 0;
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "embedding/cuda/batch_layout.h"
-#include "embedding/cuda/row_shape.h"
+#include "embedding/cuda/lookup/batch_layout.h"
+#include "embedding/cuda/table/row_shape.h"
 #include "embedding/lookup.h"
 #include "shard/cuda/route_keys.h"
 

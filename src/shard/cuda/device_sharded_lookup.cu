@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "comm/sum_all.h"
-#include "embedding/cuda/device_batch.cuh"
-#include "embedding/cuda/device_lookup.h"
+#include "embedding/cuda/lookup/device_batch.cuh"
+#include "embedding/cuda/lookup/device_lookup.h"
 #include "shard/cuda/owner_pooled.h"
 #include "shard/cuda/requester_pooled.h"
 

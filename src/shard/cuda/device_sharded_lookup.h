@@ -24,7 +24,7 @@ class DeviceShardedLookup : public Lookup {
   void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
   void prepare_backward(const Context& context, ConstAnyView gradients) override;
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
-  // Of the rows of this rank.
+  // Adds the norm of the rows of this rank.
   void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
                                  ExactSum& sum) override;
   void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
@@ -33,7 +33,7 @@ class DeviceShardedLookup : public Lookup {
   std::vector<LookupCounts> take_counts(const Context& context) override;
 
  private:
-  struct Source {  // of the keys of a part's feature
+  struct Source {  // source of the keys of a part's feature
     size_t feature = 0;
     bool counts_missing = true;  // one slice of a table does
   };
@@ -53,7 +53,7 @@ class DeviceShardedLookup : public Lookup {
   ShardRanks ranks_;
   std::vector<Part> parts_;
   int64_t width_ = 0;
-  int64_t bags_ = 0;  // of the last pass
+  int64_t bags_ = 0;  // bags of the last pass
   Phase phase_ = Phase::kEval;
   std::vector<LookupCounts> counts_;  // without what parts have counted
 };

@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "comm/piece_copies.h"
-#include "core/make_room.h"
+#include "comm/nccl/piece_copies.h"
+#include "core/memory/make_room.h"
 
 namespace emblem::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // of messages
+constexpr int64_t kAlignment = 16;  // alignment of messages
 
 }  // namespace
 

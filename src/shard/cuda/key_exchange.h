@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/buffer.h"
+#include "core/memory/buffer.h"
 #include "embedding/lookup.h"
 #include "shard/sharded_lookup.h"
 

@@ -1,16 +1,13 @@
 #include "shard/cuda/lay_requests.h"
 
-#include "core/cuda_check.h"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
 #include "embedding/row_share.h"
 
 namespace emblem::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-unsigned blocks_of(const LayRequests& requests) {
-  return (requests.total + kThreads - 1) / kThreads;
-}
 
 // The item of request `i`.
 __device__ const RequestedItem& item_of(const LayRequests& requests, uint32_t i) {
@@ -57,7 +54,7 @@ void lay_by_table(const Context& context, const LayRequests& requests, const int
                   const int32_t* counts, int64_t* local_keys, int64_t* places,
                   int32_t* local_counts) {
   if (requests.total == 0) return;
-  lay_by_table_kernel<<<blocks_of(requests), kThreads, 0, context.stream>>>(
+  lay_by_table_kernel<<<blocks_of(requests.total, kThreads), kThreads, 0, context.stream>>>(
       requests, keys, counts, local_keys, places, local_counts);
   cuda_check(cudaGetLastError(), "launching lay_by_table_kernel");
 }
@@ -65,7 +62,8 @@ void lay_by_table(const Context& context, const LayRequests& requests, const int
 void lay_flags(const Context& context, const LayRequests& requests, const uint8_t* absent,
                uint8_t* flags) {
   if (requests.total == 0) return;
-  lay_flags_kernel<<<blocks_of(requests), kThreads, 0, context.stream>>>(requests, absent, flags);
+  lay_flags_kernel<<<blocks_of(requests.total, kThreads), kThreads, 0, context.stream>>>(
+      requests, absent, flags);
   cuda_check(cudaGetLastError(), "launching lay_flags_kernel");
 }
 

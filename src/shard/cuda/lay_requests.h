@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "embedding/parts.h"
 #include "shard/message_layout.h"
 
 namespace emblem::cuda {
 
-// Of a table.
+// A table.
 struct HeldRef {
   int32_t dim;
   bool is_static;  // keys become rows of the parts here

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/exact_sum.h"
+#include "core/math/exact_sum.h"
 #include "embedding/lookup.h"
 
 namespace emblem::cuda {
@@ -14,7 +14,7 @@ namespace emblem::cuda {
 struct PartFeature {
   size_t table = 0;
   Pooling pooling = Pooling::kSum;
-  int64_t column = 0;  // of the output of the whole lookup
+  int64_t column = 0;  // column of the output of the whole lookup
 };
 
 // As a Lookup, but that it reads and writes the columns of its own features in outputs and
@@ -29,14 +29,14 @@ class LookupPart {
                        AnyView out) = 0;
   virtual void prefetch(const Context&, std::span<const FeatureKeys>) {}
   virtual void prepare_backward(const Context&, ConstAnyView) {}
-  // Of the rows of this rank.
+  // Adds the norm of the rows of this rank.
   virtual void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
                                          ExactSum& sum) = 0;
   virtual void backward(const Context& context, ConstAnyView gradients,
                         const StepScalars& scalars) = 0;
   virtual void check(const Context& context) = 0;
-  // By feature: values without a row since the last call, counted by this rank. All ranks together
-  // have counted each value once.
+  // Counts by feature: values without a row since the last call, counted by this rank. All
+  // ranks together have counted each value once.
   virtual std::vector<int64_t> take_missing(const Context& context) = 0;
 };
 

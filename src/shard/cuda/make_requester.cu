@@ -1,8 +1,8 @@
 // How a RequesterPooled is made.
 #include <algorithm>
 
-#include "core/cuda_check.h"
-#include "core/make_room.h"
+#include "core/device/cuda_check.h"
+#include "core/memory/make_room.h"
 #include "shard/cuda/requester_pooled.cuh"
 #include "shard/host_groups.h"
 
@@ -18,7 +18,8 @@ RequesterPooled::RequesterPooled(const Context& context, std::span<const TableSl
       features_(features.size()),
       width_(width),
       // A relay's answer is an exchange of its own, which cannot be inside the loan of another.
-      lends_(ranks.host_dedup == HostDedup::kNone && ranks.device->can_lend(context)),
+      uses_peer_memory_(ranks.host_dedup == HostDedup::kNone &&
+                        ranks.device->can_use_peer_memory(context)),
       answer_type_(ranks.precision),
       memory_(std::make_unique<Memory>()) {
   for (const TableSlice& table : tables_) {

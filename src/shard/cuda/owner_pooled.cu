@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "comm/threads.h"
-#include "core/make_room.h"
+#include "comm/threads/threads.h"
+#include "core/memory/make_room.h"
 #include "shard/cuda/device_sharded_lookup.h"
 
 namespace emblem::cuda {
@@ -53,7 +53,7 @@ void OwnerPooled::make_lookup(const Context& context, std::span<const TableSlice
                               std::span<const PartFeature> features,
                               const LookupSettings& settings) {
   std::vector<ShardedTable> here;
-  std::vector<size_t> numbers(tables.size());  // of tables among those here
+  std::vector<size_t> numbers(tables.size());  // numbers of tables among those here
   for (size_t t = 0; t < tables.size(); ++t) {
     numbers[t] = here.size();
     if (tables[t].pooled_by == ranks_.host->rank())
@@ -80,13 +80,13 @@ std::vector<Piece> OwnerPooled::own_pieces() {
   return pieces;
 }
 
-std::vector<Piece> OwnerPooled::guest_pieces() {
-  const int64_t bytes = mine_.width * element_bytes();  // of a bag
+std::vector<Piece> OwnerPooled::pooled_pieces() {
+  const int64_t bytes = mine_.width * element_bytes();  // bytes of a bag
   std::vector<Piece> pieces;
   for (size_t rank = 0; rank < owners_.size(); ++rank)
     pieces.push_back(
-        {guests_.data() + guest_begins_[rank] * bytes,
-         static_cast<size_t>((guest_begins_[rank + 1] - guest_begins_[rank]) * bytes)});
+        {pooled_.data() + pooled_begins_[rank] * bytes,
+         static_cast<size_t>((pooled_begins_[rank + 1] - pooled_begins_[rank]) * bytes)});
   return pieces;
 }
 
@@ -96,20 +96,20 @@ void OwnerPooled::forward(const Context& context, std::span<const FeatureKeys> f
                           Phase phase, AnyView out) {
   gradients_exchanged_ = false;
   bags_ = out.rows;
-  const std::vector<FeatureKeys> guests = exchange_keys_(context, features, features_);
-  guest_begins_.assign(1, 0);
-  const size_t of_rank = guests.size() / owners_.size();  // of each slot, its features
+  const std::vector<FeatureKeys> received = exchange_keys_(context, features, features_);
+  pooled_begins_.assign(1, 0);
+  const size_t of_rank = received.size() / owners_.size();  // features of each slot
   for (size_t rank = 0; rank < owners_.size(); ++rank) {
-    int64_t bags = guest_begins_.back();
+    int64_t bags = pooled_begins_.back();
     for (size_t i = 0; i < of_rank; i += mine_.features.size())
-      bags += bags_of(guests[rank * of_rank + i]);
-    guest_begins_.push_back(bags);
+      bags += bags_of(received[rank * of_rank + i]);
+    pooled_begins_.push_back(bags);
   }
   make_room(context, own_, bags_ * width_ * element_bytes());
-  make_room(context, guests_, guest_begins_.back() * mine_.width * element_bytes());
+  make_room(context, pooled_, pooled_begins_.back() * mine_.width * element_bytes());
   if (lookup_ != nullptr)
-    lookup_->forward(context, guests, phase, view(guests_, guest_begins_.back(), mine_.width));
-  ranks_.device->exchange(context, guest_pieces(), own_pieces());
+    lookup_->forward(context, received, phase, view(pooled_, pooled_begins_.back(), mine_.width));
+  ranks_.device->exchange(context, pooled_pieces(), own_pieces());
   vectors_to_columns(context, columns_.data(), static_cast<int32_t>(width_),
                      view(own_, bags_, width_), out);
 }
@@ -120,14 +120,14 @@ void OwnerPooled::exchange_gradients(const Context& context, ConstAnyView gradie
   if (std::exchange(gradients_exchanged_, true)) return;
   columns_to_vectors(context, columns_.data(), static_cast<int32_t>(width_), gradients,
                      view(own_, bags_, width_));
-  ranks_.device->exchange(context, own_pieces(), guest_pieces());
+  ranks_.device->exchange(context, own_pieces(), pooled_pieces());
 }
 
 void OwnerPooled::add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
                                             ExactSum& sum) {
   exchange_gradients(context, gradients);
   if (lookup_ != nullptr)
-    lookup_->add_squared_gradient_norm(context, view(guests_, guest_begins_.back(), mine_.width),
+    lookup_->add_squared_gradient_norm(context, view(pooled_, pooled_begins_.back(), mine_.width),
                                        sum);
 }
 
@@ -135,7 +135,7 @@ void OwnerPooled::backward(const Context& context, ConstAnyView gradients,
                            const StepScalars& scalars) {
   exchange_gradients(context, gradients);
   if (lookup_ != nullptr)
-    lookup_->backward(context, view(guests_, guest_begins_.back(), mine_.width), scalars.scale,
+    lookup_->backward(context, view(pooled_, pooled_begins_.back(), mine_.width), scalars.scale,
                       scalars.learning_rate, scalars.step);
 }
 

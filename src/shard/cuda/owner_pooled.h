@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/buffer.h"
+#include "core/memory/buffer.h"
 #include "shard/cuda/key_exchange.h"
 #include "shard/cuda/lookup_part.h"
 #include "shard/cuda/pooled_columns.h"
@@ -54,22 +54,22 @@ class OwnerPooled : public LookupPart {
   AnyView view(Buffer<char>& memory, int64_t rows, int64_t width) const;
   // Vectors of this rank's bags, from or to each owner; of all bags here, to or from each rank.
   std::vector<Piece> own_pieces();
-  std::vector<Piece> guest_pieces();
+  std::vector<Piece> pooled_pieces();
   void exchange_gradients(const Context& context, ConstAnyView gradients);
 
   ShardRanks ranks_;
   const std::vector<Owner> owners_;  // by rank
   const Owner& mine_;
   size_t features_ = 0;
-  int64_t width_ = 0;  // of the vectors of all owners
+  int64_t width_ = 0;  // width of the vectors of all owners
   KeyExchange exchange_keys_;
   std::unique_ptr<Communicator> alone_;
-  std::unique_ptr<Lookup> lookup_;  // of what is pooled here; null: nothing
+  std::unique_ptr<Lookup> lookup_;  // lookup of what is pooled here; null: nothing
   Buffer<PooledColumn> columns_;
 
-  int64_t bags_ = 0;                   // of this rank
-  std::vector<int64_t> guest_begins_;  // bags pooled here: by rank, and the end
-  Buffer<char> own_, guests_;          // vectors, later gradients, in the precision of exchanges
+  int64_t bags_ = 0;                    // bags of this rank
+  std::vector<int64_t> pooled_begins_;  // bags pooled here: by rank, and the end
+  Buffer<char> own_, pooled_;           // vectors, later gradients, in the precision of exchanges
   bool gradients_exchanged_ = false;
 };
 

@@ -1,13 +1,14 @@
 #include "shard/cuda/pooled_columns.h"
 
-#include "core/cuda_check.h"
-#include "embedding/cuda/out_ref.cuh"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
+#include "embedding/cuda/lookup/out_ref.cuh"
 
 namespace emblem::cuda {
 namespace {
 
 constexpr int kLanes = 32;  // columns of a bag at a time
-constexpr int kBags = 8;    // of a block
+constexpr int kBags = 8;    // bags of a block
 
 __device__ float element(const void* data, DType dtype, int64_t at) {
   if (dtype == DType::kF32) return static_cast<const float*>(data)[at];
@@ -19,7 +20,7 @@ struct Move {
   const PooledColumn* columns;
   int32_t count;
   int64_t bags;
-  int64_t width;  // of the output or its gradients
+  int64_t width;  // width of the output or its gradients
   const void* from;
   DType from_type;
   OutRef to;
@@ -52,8 +53,7 @@ __global__ void __launch_bounds__(kLanes* kBags) columns_to_vectors_kernel(Move 
 template <class Kernel>
 void launch(const Context& context, Kernel kernel, const Move& move) {
   if (move.bags == 0 || move.count == 0) return;
-  kernel<<<static_cast<unsigned>((move.bags + kBags - 1) / kBags), dim3(kLanes, kBags), 0,
-           context.stream>>>(move);
+  kernel<<<blocks_of(move.bags, kBags), dim3(kLanes, kBags), 0, context.stream>>>(move);
   cuda_check(cudaGetLastError(), "moving vectors of bags");
 }
 

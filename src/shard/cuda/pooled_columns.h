@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/any_view.h"
-#include "core/context.h"
+#include "core/device/context.h"
+#include "core/memory/any_view.h"
 
 namespace emblem::cuda {
 
@@ -13,7 +13,7 @@ namespace emblem::cuda {
 struct PooledColumn {
   int32_t out;    // the column of the output
   int32_t first;  // the first column of its owner
-  int32_t width;  // of its owner
+  int32_t width;  // width of its owner
 };
 
 // `columns` are in device memory, `count` of them; `vectors` have bags * count elements.

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/cuda_check.h"
-#include "core/make_room.h"
+#include "core/device/cuda_check.h"
+#include "core/memory/make_room.h"
 #include "shard/cuda/requester_pooled.cuh"
 
 namespace emblem::cuda {
@@ -94,7 +94,7 @@ Context RequesterPooled::take_routed(const Context& context, std::span<const Fea
     ahead.is_ahead = false;
     const bool is_this = are_same(ahead.features, keys);
     if (is_this) current_ = 1 - current_;
-    if (is_this && !ran && lends_) {
+    if (is_this && !ran && uses_peer_memory_) {
       Context routing = context;
       routing.stream = m.routing.get();
       return routing;
@@ -144,11 +144,11 @@ void RequesterPooled::exchange_sizes(const Context& context, const AnyView& out)
                                  .with_counts = any_counts_ && phase_ == Phase::kTrain};
   asked_.lay_out(message_tables_, settings,
                  [&](int rank, int64_t slot, size_t t) { return asked(rank, slot, t); });
-  if (lends_) make_rows(context, asked_.rows_end());
+  if (uses_peer_memory_) make_rows(context, asked_.rows_end());
 
   const bool has_pooled = has_bags(memory_->routed[current_].features);
   const size_t items = static_cast<size_t>(ranks_.slots) * tables_.size();
-  const size_t words = items + (lends_ ? sizeof(Wanted) / sizeof(int32_t) : 0);
+  const size_t words = items + (uses_peer_memory_ ? sizeof(Wanted) / sizeof(int32_t) : 0);
   std::vector<int32_t> sent(words * static_cast<size_t>(ranks)), received(sent.size());
   std::vector<Piece> send, receive;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -159,13 +159,13 @@ void RequesterPooled::exchange_sizes(const Context& context, const AnyView& out)
         *next++ = static_cast<int32_t>(asked(rank, slot, t));
     const Wanted wanted{memory_->rows.data() + asked_.answers()[static_cast<size_t>(rank)].begin,
                         has_pooled ? 0 : 1};
-    if (lends_) std::memcpy(next, &wanted, sizeof(wanted));
+    if (uses_peer_memory_) std::memcpy(next, &wanted, sizeof(wanted));
     send.push_back({sent.data() + first, words * sizeof(int32_t)});
     receive.push_back({received.data() + first, words * sizeof(int32_t)});
   }
   ranks_.host->exchange(Context{}, send, receive);
-  bool in_16_bits = lends_ && ranks_.precision == DType::kF32;
-  for (size_t rank = 0; lends_ && rank < rows_of_rank_.size(); ++rank) {
+  bool in_16_bits = uses_peer_memory_ && ranks_.precision == DType::kF32;
+  for (size_t rank = 0; uses_peer_memory_ && rank < rows_of_rank_.size(); ++rank) {
     Wanted wanted;
     std::memcpy(&wanted, &received[rank * words + items], sizeof(wanted));
     rows_of_rank_[rank] = wanted.rows;
@@ -179,7 +179,7 @@ void RequesterPooled::exchange_sizes(const Context& context, const AnyView& out)
                         static_cast<size_t>(slot) * tables_.size() + t];
       },
       &asked_);
-  if (!lends_) make_rows(context, requested_.rows_end());
+  if (!uses_peer_memory_) make_rows(context, requested_.rows_end());
 }
 
 void RequesterPooled::exchange_keys(const Context& context) {
@@ -204,22 +204,22 @@ void RequesterPooled::exchange_keys(const Context& context) {
 }
 
 // The places of rows, and of their gradients, are counted from its begin. Those of requests of
-// other ranks are not in it where ranks lend memory.
+// other ranks are not in it where ranks use peer memory.
 AnyView RequesterPooled::rows() const {
-  const MessageLayout& last = lends_ ? asked_ : requested_;
+  const MessageLayout& last = uses_peer_memory_ ? asked_ : requested_;
   return {memory_->rows.data(), last.rows_end() / size_of(ranks_.precision), 1, ranks_.precision,
           Device::kCuda};
 }
 
 // Bytes from where a rank's requests would have their rows here to where that rank has them.
 int64_t RequesterPooled::shift_of(int rank) const {
-  if (!lends_ || rank == ranks_.host->rank()) return 0;
+  if (!uses_peer_memory_ || rank == ranks_.host->rank()) return 0;
   const auto r = static_cast<size_t>(rank);
   return rows_of_rank_[r] - (memory_->rows.data() + requested_.answers()[r].begin);
 }
 
-// For the answers of each rank, and the gradients for it.
-std::vector<Piece> RequesterPooled::lent() const {
+// Memory for the answers of each rank, and the gradients for it.
+std::vector<Piece> RequesterPooled::rows_of_peers() const {
   std::vector<Piece> pieces;
   for (size_t rank = 0; rank < rows_of_rank_.size(); ++rank) {
     const int64_t begin = asked_.answers()[rank].begin, end = asked_.gradients()[rank].end;
@@ -295,7 +295,8 @@ void RequesterPooled::answer(const Context& context) {
     if (any_missing_)
       lay_flags(context, m.lay, m.absent.data(), reinterpret_cast<uint8_t*>(m.rows.data()));
   };
-  if (lends_) return ranks_.device->lend(context, lent(), [&](auto) { look_up(); });
+  if (uses_peer_memory_)
+    return ranks_.device->use_peer_memory(context, rows_of_peers(), [&](auto) { look_up(); });
   look_up();
   ranks_.device->exchange(context, pieces_of(m.rows.data(), requested_.answers()),
                           pieces_of(m.rows.data(), asked_.answers()));
@@ -357,7 +358,8 @@ void RequesterPooled::prepare_backward(const Context& context, ConstAnyView grad
 template <class Use>
 void RequesterPooled::with_sums(const Context& context, ConstAnyView gradients, const Use& use) {
   prepare_backward(context, gradients);
-  if (lends_) return ranks_.device->lend(context, lent(), [&](auto) { use(); });
+  if (uses_peer_memory_)
+    return ranks_.device->use_peer_memory(context, rows_of_peers(), [&](auto) { use(); });
   char* rows = memory_->rows.data();
   if (!std::exchange(gradients_exchanged_, true))
     ranks_.device->exchange(context, pieces_of(rows, asked_.gradients()),

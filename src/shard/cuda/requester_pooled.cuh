@@ -1,12 +1,12 @@
 // shard/cuda/requester_pooled.cuh - what a RequesterPooled has on the GPU.
 #pragma once
 
-#include "core/pinned.h"
-#include "core/stream.h"
-#include "embedding/cuda/device_batch.cuh"
-#include "embedding/cuda/device_lookup.h"
-#include "embedding/cuda/device_table.h"
-#include "embedding/cuda/lookup_scratch.cuh"
+#include "core/device/stream.h"
+#include "core/memory/pinned.h"
+#include "embedding/cuda/lookup/device_batch.cuh"
+#include "embedding/cuda/lookup/device_lookup.h"
+#include "embedding/cuda/lookup/lookup_scratch.cuh"
+#include "embedding/cuda/table/device_table.h"
 #include "shard/cuda/device_requests.h"
 #include "shard/cuda/lay_requests.h"
 #include "shard/cuda/requester_pooled.h"
@@ -20,7 +20,7 @@ struct RequesterPooled::Routed {
   std::unique_ptr<PinnedMemory> host_counts;
   Event done;
   std::vector<FeatureKeys> features;
-  bool is_ahead = false;  // of the next training pass
+  bool is_ahead = false;  // whether the keys are those of the next training pass
 };
 
 struct RequesterPooled::Memory {
@@ -35,8 +35,8 @@ struct RequesterPooled::Memory {
   Buffer<uint8_t> sends_counts, can_miss;
   Buffer<HeldRef> held;
   RequesterRef requester;
-  Routed routed[2];      // of the current batch, and of the next
-  Stream routing;        // of the next
+  Routed routed[2];      // keys of the current batch and of the next
+  Stream routing;        // stream for keys of the next batch
   Event routing_begins;  // once the main stream is here
   Event laid;            // the requests of the next
 

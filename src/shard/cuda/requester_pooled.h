@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/buffer.h"
+#include "core/memory/buffer.h"
 #include "embedding/lookup.h"
 #include "shard/cuda/lookup_part.h"
 #include "shard/message_layout.h"
@@ -20,7 +20,7 @@
 
 namespace emblem::cuda {
 
-// Where ranks can lend each other memory and no relay is asked, an owner writes rows to where the
+// Where ranks can use each other's memory and no relay is asked, an owner writes rows to where the
 // requester wants them and reads gradients from there, and announced keys travel while the GPU is
 // busy with the batch before; else all is exchanged in the order of the stream.
 //
@@ -65,7 +65,7 @@ class RequesterPooled : public LookupPart {
   void make_locals(const Context& context, const LookupSettings& settings);
   // Instead of a lookup over the tables that are split.
   void make_fetching(const Context& context, const LookupSettings& settings);
-  // By rank: whom this one asks for its rows.
+  // The ranks, by rank, that this one asks for its rows.
   std::vector<uint16_t> asked_instead() const;
   void make_requester(const Context& context, std::span<const PartFeature> features,
                       const LookupSettings& settings);
@@ -85,7 +85,7 @@ class RequesterPooled : public LookupPart {
   void with_sums(const Context& context, ConstAnyView gradients, const Use& use);
   AnyView rows() const;
   int64_t shift_of(int rank) const;
-  std::vector<Piece> lent() const;
+  std::vector<Piece> rows_of_peers() const;
 
   std::vector<TableSlice> tables_;
   std::vector<MessageTable> message_tables_;
@@ -96,14 +96,15 @@ class RequesterPooled : public LookupPart {
   size_t features_ = 0;
   const int64_t width_;
   bool any_counts_ = false, any_missing_ = false;
-  const bool lends_;   // memory to other ranks
-  DType answer_type_;  // of rows that come, where the type of gradients is ranks_.precision
+  const bool uses_peer_memory_;
+  DType answer_type_;  // type of rows that come; gradients have ranks_.precision
 
   Phase phase_ = Phase::kEval;
-  std::vector<Shard> shards_;              // of the last pass
-  int current_ = 0;                        // of Memory::routed
-  bool ran_since_prefetch_ = true;         // some forward pass
-  std::vector<const char*> rows_of_rank_;  // with lends_: where each wants the answers of this one
+  std::vector<Shard> shards_;       // shards of the last pass
+  int current_ = 0;                 // index into Memory::routed
+  bool ran_since_prefetch_ = true;  // some forward pass
+  // With uses_peer_memory_: where each rank wants the answers of this one.
+  std::vector<const char*> rows_of_rank_;
   MessageLayout asked_, requested_;
   bool summed_ = false, gradients_exchanged_ = false;
   std::unique_ptr<Memory> memory_;

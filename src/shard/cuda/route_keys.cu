@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "core/cuda_check.h"
-#include "embedding/cuda/device_batch.cuh"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
+#include "embedding/cuda/lookup/device_batch.cuh"
 #include "embedding/parts.h"
 
 namespace emblem::cuda {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
-constexpr uint32_t kSlots = 2 * kThreads;  // of the block's map
+constexpr uint32_t kSlots = 2 * kThreads;  // slots of the block's map
 constexpr uint32_t kFree = ~0u;
 constexpr int kMostBins = 1024;  // pairs of (rank, table) that a block counts by itself
 
@@ -42,7 +43,7 @@ struct BlockMap {
   int64_t keys[kThreads];
   int32_t tables[kThreads];
   uint32_t slots[kSlots];      // thread, or kFree
-  uint32_t counts[kThreads];   // of leaders of the block: occurrences
+  uint32_t counts[kThreads];   // occurrences of the block's leaders
   uint32_t leaders[kThreads];  // the same: position of the leader
   uint32_t ranks[kThreads];    // the same: of the first occurrence
 
@@ -202,26 +203,24 @@ __global__ void __launch_bounds__(kThreads)
   const Mine mine = mine_of(batch);
   const bool missing =
       mine.there && is_missing(batch, route, items, rank_stride, flags, can_miss, mine);
-  const uint32_t lanes = __ballot_sync(~0u, missing);  // of one feature
+  const uint32_t lanes = __ballot_sync(~0u, missing);  // lanes of one feature
   if (threadIdx.x % 32 == 0 && lanes != 0)
     atomicAdd(&batch.feature_counts[mine.feature->number].missing,
               static_cast<unsigned long long>(__popc(lanes)));
 }
 
-unsigned blocks_of(const BatchRef& batch) { return (batch.tiles + kWarps - 1) / kWarps; }
-
 }  // namespace
 
 void route_keys(const Context& context, const BatchRef& batch, const RouteRef& route) {
   if (batch.tiles == 0) return;
-  route_keys_kernel<<<blocks_of(batch), kThreads, 0, context.stream>>>(batch, route);
+  route_keys_kernel<<<blocks_of(batch.tiles, kWarps), kThreads, 0, context.stream>>>(batch, route);
   cuda_check(cudaGetLastError(), "launching route_keys_kernel");
 }
 
 void write_keys(const Context& context, const BatchRef& batch, const RouteRef& route,
                 const WriteKeys& to) {
-  write_keys_kernel<<<std::max(1u, blocks_of(batch)), kThreads, 0, context.stream>>>(batch, route,
-                                                                                     to);
+  write_keys_kernel<<<std::max(1u, blocks_of(batch.tiles, kWarps)), kThreads, 0, context.stream>>>(
+      batch, route, to);
   cuda_check(cudaGetLastError(), "launching write_keys_kernel");
 }
 
@@ -229,7 +228,7 @@ void spread_flags(const Context& context, const BatchRef& batch, const RouteRef&
                   const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                   const uint8_t* can_miss) {
   if (batch.tiles == 0) return;
-  spread_flags_kernel<<<blocks_of(batch), kThreads, 0, context.stream>>>(
+  spread_flags_kernel<<<blocks_of(batch.tiles, kWarps), kThreads, 0, context.stream>>>(
       batch, route, items, rank_stride, flags, can_miss);
   cuda_check(cudaGetLastError(), "launching spread_flags_kernel");
 }
@@ -238,7 +237,7 @@ void count_missing(const Context& context, const BatchRef& batch, const RouteRef
                    const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                    const uint8_t* can_miss) {
   if (batch.tiles == 0) return;
-  count_missing_kernel<<<blocks_of(batch), kThreads, 0, context.stream>>>(
+  count_missing_kernel<<<blocks_of(batch.tiles, kWarps), kThreads, 0, context.stream>>>(
       batch, route, items, rank_stride, flags, can_miss);
   cuda_check(cudaGetLastError(), "launching count_missing_kernel");
 }

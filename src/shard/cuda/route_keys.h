@@ -1,10 +1,10 @@
-// shard/cuda/route_keys.h - the distinct keys of a batch on a GPU and who holds them: the kernels.
+// shard/cuda/route_keys.h - the distinct keys of a batch on a GPU and their holders: the kernels.
 // All asynchronous.
 #pragma once
 
 #include <cstdint>
 
-#include "core/context.h"
+#include "core/device/context.h"
 #include "shard/message_layout.h"
 
 namespace emblem::cuda {
@@ -14,7 +14,7 @@ struct BatchRef;
 // Who holds the keys of a table.
 struct OwnersRef {
   const uint16_t* rank_of_part;  // null: `self`
-  int64_t rows;                  // of a static table: keys are below
+  int64_t rows;                  // end of the keys of a static table
   uint16_t self;
   bool is_static;
 };
@@ -52,7 +52,7 @@ struct WriteKeys {
 void write_keys(const Context& context, const BatchRef& batch, const RouteRef& route,
                 const WriteKeys& to);
 
-// Of features that have FeatureRef::absent: the flags of their keys, 0 where rows cannot be
+// For features that have FeatureRef::absent: the flags of their keys, 0 where rows cannot be
 // missing.
 void spread_flags(const Context& context, const BatchRef& batch, const RouteRef& route,
                   const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "core/cuda_check.h"
+#include "core/device/blocks.h"
+#include "core/device/cuda_check.h"
 
 namespace emblem::cuda {
 namespace {
@@ -47,12 +48,12 @@ __global__ void __launch_bounds__(kThreads)
   if (i < values) to[i] = sum_of<0>(count, [&](int64_t part) { return parts[part * stride + i]; });
 }
 
-struct LentParts {
-  float* at[kMostLentParts];
+struct PeerParts {
+  float* at[kMostPeerParts];
 };
 template <int kCount, class T>
 __global__ void __launch_bounds__(kThreads)
-    sum_lent_parts_kernel(const __grid_constant__ LentParts parts, int parts_count,
+    sum_peer_parts_kernel(const __grid_constant__ PeerParts parts, int parts_count,
                           int64_t values) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= values) return;
@@ -63,41 +64,37 @@ __global__ void __launch_bounds__(kThreads)
   for (int part = 0; part < count; ++part) part_at(part) = sum;
 }
 
-unsigned blocks_of(int64_t values) {
-  return static_cast<unsigned>((values + kThreads - 1) / kThreads);
-}
-
 }  // namespace
 
 void sum_parts(const Context& context, const float* parts, int64_t count, int64_t stride,
                int64_t values, float* to) {
   if (values == 0) return;
-  sum_parts_kernel<<<blocks_of(values), kThreads, 0, context.stream>>>(parts, count, stride, values,
-                                                                       to);
+  sum_parts_kernel<<<blocks_of(values, kThreads), kThreads, 0, context.stream>>>(
+      parts, count, stride, values, to);
   cuda_check(cudaGetLastError(), "launching sum_parts_kernel");
 }
 
-void sum_lent_parts(const Context& context, std::span<float* const> parts, int64_t values) {
+void sum_peer_parts(const Context& context, std::span<float* const> parts, int64_t values) {
   if (values == 0) return;
-  LentParts lent{};
-  std::copy(parts.begin(), parts.end(), lent.at);
+  PeerParts peers{};
+  std::copy(parts.begin(), parts.end(), peers.at);
   const bool in_fours =
       values % 4 == 0 && std::all_of(parts.begin(), parts.end(), [](const float* part) {
         return reinterpret_cast<uintptr_t>(part) % sizeof(Four) == 0;
       });
   const auto launch = [&](auto* kernel, int64_t elements) {
-    kernel<<<blocks_of(elements), kThreads, 0, context.stream>>>(
-        lent, static_cast<int>(parts.size()), elements);
+    kernel<<<blocks_of(elements, kThreads), kThreads, 0, context.stream>>>(
+        peers, static_cast<int>(parts.size()), elements);
   };
   if (!in_fours)
-    launch(sum_lent_parts_kernel<0, float>, values);
+    launch(sum_peer_parts_kernel<0, float>, values);
   else if (parts.size() == 2)
-    launch(sum_lent_parts_kernel<2, Four>, values / 4);
+    launch(sum_peer_parts_kernel<2, Four>, values / 4);
   else if (parts.size() == 4)
-    launch(sum_lent_parts_kernel<4, Four>, values / 4);
+    launch(sum_peer_parts_kernel<4, Four>, values / 4);
   else
-    launch(sum_lent_parts_kernel<0, Four>, values / 4);
-  cuda_check(cudaGetLastError(), "launching sum_lent_parts_kernel");
+    launch(sum_peer_parts_kernel<0, Four>, values / 4);
+  cuda_check(cudaGetLastError(), "launching sum_peer_parts_kernel");
 }
 
 }  // namespace emblem::cuda

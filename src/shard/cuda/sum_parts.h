@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/context.h"
+#include "core/device/context.h"
 
 namespace emblem::cuda {
 
@@ -14,9 +14,9 @@ namespace emblem::cuda {
 void sum_parts(const Context& context, const float* parts, int64_t count, int64_t stride,
                int64_t values, float* to);
 
-// The same over parts anywhere in the GPU's memory, at most kMostLentParts, all of which become the
+// The same over parts anywhere in the GPU's memory, at most kMostPeerParts, all of which become the
 // sum.
-inline constexpr size_t kMostLentParts = 32;
-void sum_lent_parts(const Context& context, std::span<float* const> parts, int64_t values);
+inline constexpr size_t kMostPeerParts = 32;
+void sum_peer_parts(const Context& context, std::span<float* const> parts, int64_t values);
 
 }  // namespace emblem::cuda

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <limits>
 
-#include "config/metrics.h"
-#include "core/byte_io.h"
-#include "core/checksum.h"
+#include "config/check/check_feature.h"
+#include "config/feature/metrics.h"
+#include "core/files/byte_io.h"
+#include "core/math/checksum.h"
 #include "emblem/error.h"
-#include "model/probability.h"
+#include "loss/from_config.h"
+#include "metric/kinds.h"
+#include "model/layers/probability.h"
 
 namespace emblem {
 namespace {
@@ -19,12 +22,6 @@ using config::MetricConfig;
 int64_t first_key(const SparseColumn& column, int64_t row) {
   if (column.offsets.empty()) return column.keys[row];
   return column.offsets[row] < column.offsets[row + 1] ? column.keys[column.offsets[row]] : 0;
-}
-
-uint64_t checksum_of(std::string_view bytes) {
-  Checksum checksum;
-  checksum.add(bytes.data(), bytes.size());
-  return checksum.value();
 }
 
 int64_t columns_of(const HostVector<float>& values, const Batch& batch) {
@@ -43,134 +40,14 @@ bool counts(const Batch& batch, int64_t row, const HeadSpec& head) {
 
 const FeatureSpec& grouping_feature(const std::string& metric, const std::string& what,
                                     const std::string& feature, const FeatureLayout& layout) try {
-  return layout.find(feature);
+  const FeatureSpec& found = layout.find(feature);
+  require_in_batches(found.settings);
+  return found;
 } catch (const Error& error) {
   refuse(metric, cat("has ", what, " \"", feature, "\": ", error.what()));
 }
 
-// Probabilities of label 1.
-void need_two_outcomes(const HeadSpec& head, const std::string& name) {
-  if (head.kind == HeadKind::kNumber)
-    refuse(name, "needs probabilities, but the model predicts a number (l2_loss)");
-  if (head.classes > 2)
-    refuse(name, cat("needs two classes, but the model has ", head.classes,
-                     "; use multiclass_auc or accuracy"));
-}
-
-void need_one_number(const HeadSpec& head, const std::string& name) {
-  if (head.classes > 2)
-    refuse(name, cat("needs one number a row, but the model has ", head.classes, " classes"));
-}
-
-ClassAverage average_from(const std::string& text) {
-  if (text == "macro") return ClassAverage::kMacro;
-  if (text == "weighted") return ClassAverage::kWeighted;
-  throw Error(ErrorCode::kInvalidArgument, cat("metric multiclass_auc has average: \"", text,
-                                               "\", but it must be \"macro\" or \"weighted\""));
-}
-
-std::unique_ptr<Metric> make_class_metric(const MetricConfig& metric, const HeadSpec& head,
-                                          std::string name) {
-  if (metric.has_multiclass_auc()) {
-    if (head.kind != HeadKind::kClass)
-      refuse(name, "needs several classes (softmax_cross_entropy), but the model has one output");
-    return make_multiclass_auc(head.classes, metric.multiclass_auc().thresholds(),
-                               average_from(metric.multiclass_auc().average()), std::move(name));
-  }
-  if (metric.has_accuracy() && head.kind == HeadKind::kClass &&
-      metric.accuracy().top_k() >= static_cast<uint32_t>(std::max<int64_t>(2, head.classes)))
-    refuse(name, cat("has top_k: ", metric.accuracy().top_k(), ", but there are ", head.classes,
-                     " classes; use a smaller one"));
-  if (metric.has_accuracy())
-    return head.kind == HeadKind::kClass
-               ? make_top_k_accuracy(metric.accuracy().top_k(), std::move(name))
-               : make_accuracy(metric.accuracy().threshold(), std::move(name));
-  return head.classes > 2 ? make_class_log_loss(std::move(name)) : make_log_loss(std::move(name));
-}
-
-std::unique_ptr<Metric> make_number_metric(const MetricConfig& metric, std::string name) {
-  switch (metric.metric_case()) {
-    case MetricConfig::kMeanAbsoluteError:
-      return make_mean_absolute_error(std::move(name));
-    case MetricConfig::kMeanSquaredError:
-      return make_mean_squared_error(std::move(name));
-    case MetricConfig::kXauc:
-      return metric.xauc().in_batch() ? make_xauc_in_batch(std::move(name))
-                                      : make_xauc(std::move(name));
-    case MetricConfig::kGroupedXauc:
-      return make_grouped_xauc(std::move(name));
-    case MetricConfig::kNdcgAtK:
-      return make_ndcg_at_k(metric.ndcg_at_k().top_k(), std::move(name));
-    case MetricConfig::kMeanLabel:
-      return make_mean_label(std::move(name));
-    default:
-      return make_mean_prediction(std::move(name));
-  }
-}
-
 }  // namespace
-
-std::unique_ptr<Metric> make_metric(const MetricConfig& metric, const HeadSpec& head,
-                                    std::string name) {
-  switch (metric.metric_case()) {
-    case MetricConfig::kAuc:
-      need_two_outcomes(head, name);
-      return metric.auc().thresholds() == 0
-                 ? make_exact_auc(std::move(name))
-                 : make_binned_auc(metric.auc().thresholds(), std::move(name));
-    case MetricConfig::kGroupedAuc:
-      need_two_outcomes(head, name);
-      return make_grouped_auc(std::move(name));
-    case MetricConfig::kNormalizedEntropy:
-      need_two_outcomes(head, name);
-      return make_normalized_entropy(metric.normalized_entropy().eta(), std::move(name));
-    case MetricConfig::kCalibration:
-      need_one_number(head, name);
-      return make_calibration(std::move(name));
-    case MetricConfig::kMulticlassAuc:
-      return make_class_metric(metric, head, std::move(name));
-    case MetricConfig::kAccuracy:
-    case MetricConfig::kLogLoss:
-      if (head.kind == HeadKind::kNumber) need_two_outcomes(head, name);
-      return make_class_metric(metric, head, std::move(name));
-    case MetricConfig::kMeanAbsoluteError:
-    case MetricConfig::kMeanSquaredError:
-    case MetricConfig::kXauc:
-    case MetricConfig::kGroupedXauc:
-    case MetricConfig::kNdcgAtK:
-    case MetricConfig::kMeanLabel:
-    case MetricConfig::kMeanPrediction:
-      need_one_number(head, name);
-      return make_number_metric(metric, std::move(name));
-    case MetricConfig::kRecallAtK:
-      refuse("recall_at_k",
-             "ranks the candidates of one query, but this model scores single rows; use "
-             "grouped_auc or ndcg_at_k with a grouping_key instead");
-    case MetricConfig::METRIC_NOT_SET:
-      break;
-  }
-  throw Error(ErrorCode::kInternal, cat("metric ", name, " is not implemented"));
-}
-
-std::unique_ptr<Metric> make_loss_metric(const config::LossConfig& loss, const HeadSpec& head,
-                                         std::string name) {
-  const double factor = head.weight;
-  switch (loss.loss_case()) {
-    case config::LossConfig::kSoftmaxCrossEntropy:
-      return make_softmax_cross_entropy(std::move(name), factor,
-                                        loss.softmax_cross_entropy().label_smoothing());
-    case config::LossConfig::kL2Loss:
-      return make_l2_loss(std::move(name), factor, head.label_deviation);
-    case config::LossConfig::kJrcLoss:
-      return make_jrc_loss(std::move(name), factor, loss.jrc_loss().alpha());
-    case config::LossConfig::kBinaryFocalLoss:
-      return make_binary_focal_loss(std::move(name), factor, loss.binary_focal_loss().gamma(),
-                                    loss.binary_focal_loss().alpha());
-    default:
-      return make_binary_cross_entropy(std::move(name), factor,
-                                       loss.binary_cross_entropy().label_smoothing());
-  }
-}
 
 // ---- rows ----
 
@@ -262,18 +139,15 @@ HeadMetrics::HeadMetrics(const HeadSpec& head, const FeatureLayout& layout)
   };
   for (const MetricConfig& metric : reported_metrics(head)) {
     const std::string& name = names_[metrics_.size()];
-    const bool groups =
-        metric.has_grouped_auc() || metric.has_grouped_xauc() || metric.has_ndcg_at_k();
-    metrics_.push_back({make_metric(metric, head, name),
-                        groups ? grouping(name, "grouping_key", grouping_key_of(metric)) : -1,
-                        false});
+    const auto key = grouping_key_of(metric);
+    metrics_.push_back({make_metric(metric, {head.kind, head.classes}, name),
+                        key ? grouping(name, "grouping_key", *key) : -1, false});
   }
   for (const config::LossConfig& loss : reported_losses(head)) {
     const std::string& name = names_[metrics_.size()];
-    metrics_.push_back(
-        {make_loss_metric(loss, head, name),
-         loss.has_jrc_loss() ? grouping(name, "session_name", loss.jrc_loss().session_name()) : -1,
-         true});
+    const auto session = session_of(loss);
+    metrics_.push_back({make_loss_metric(loss_from(loss), head.weight, name),
+                        session ? grouping(name, "session_name", *session) : -1, true});
   }
 }
 

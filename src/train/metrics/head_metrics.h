@@ -7,19 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "config/heads.h"
-#include "core/view.h"
+#include "config/feature/heads.h"
+#include "core/memory/view.h"
 #include "data/batch.h"
-#include "train/metrics/metrics.h"
+#include "metric/metric.h"
 
 namespace emblem {
-
-// A metric by its settings, for predictions of that head. Throws Error when the head has nothing
-// that it can measure.
-std::unique_ptr<Metric> make_metric(const config::MetricConfig& metric, const HeadSpec& head,
-                                    std::string name);
-std::unique_ptr<Metric> make_loss_metric(const config::LossConfig& loss, const HeadSpec& head,
-                                         std::string name);
 
 // The rows of a batch that could be read and have the head's label, as metrics of a head take them.
 class HeadRows {
@@ -29,7 +22,7 @@ class HeadRows {
   // `logits` are [rows, domains * classes]; those of the row's domain count. Valid until the next
   // call.
   MetricBatch of(const Batch& batch, View<const float> logits);
-  // With the first key of a sparse feature, 0 where a row has none, as group.
+  // The batch with the first key of a sparse feature, 0 where a row has none, as group.
   MetricBatch grouped_by(int64_t sparse_index, const Batch& batch, MetricBatch rows);
   // Weighted as the loss of the head weighs them.
   MetricBatch weighted_as_loss(const Batch& batch, MetricBatch rows);
@@ -43,8 +36,8 @@ class HeadRows {
   std::vector<int64_t> groups_;
 };
 
-// What an evaluation reports of a head (config/metrics.h), over all rows, those outside of its task
-// space included. Rows are weighted by the head's sample weights.
+// What an evaluation reports of a head (config/feature/metrics.h), over all rows, those outside of
+// its task space included. Rows are weighted by the head's sample weights.
 class HeadMetrics {
  public:
   // Throws Error for a metric that cannot be computed and for a grouping_key that is no id feature.

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "model/probability.h"
+#include "model/layers/probability.h"
 
 namespace emblem {
 namespace {
@@ -31,18 +31,21 @@ HeadSpec head_with(const std::string& text, HeadKind kind = HeadKind::kBinary,
 
 FeatureLayout layout() {
   FeatureLayout layout;
-  FeatureSpec user, age;
+  FeatureSpec user, age, part;
   user.name = "user";
   user.kind = FeatureKind::kSparse;
   user.sparse_index = 0;
   age.name = "age";
   age.kind = FeatureKind::kDense;
-  layout.features = {user, age};
+  part.name = part.settings.name = "part";
+  part.kind = FeatureKind::kSparse;
+  part.is_intermediate = part.settings.stub_type = true;
+  layout.features = {user, age, part};
   return layout;
 }
 
-// Two labels a row; the third row is bad.
-Batch batch_of(std::vector<float> labels, std::vector<int64_t> users) {
+// Two labels per row; the third row is bad.
+Batch head_batch(std::vector<float> labels, std::vector<int64_t> users) {
   Batch batch;
   batch.rows = static_cast<int64_t>(users.size());
   batch.labels.assign(labels.begin(), labels.end());
@@ -71,7 +74,7 @@ TEST(HeadMetrics, ReadTheLabelOfTheirHeadAndSkipBadRows) {
   HeadMetrics metrics(head, layout());
   EXPECT_THAT(metrics.names(),
               ElementsAre("mean_label_cvr", "auc_cvr", "binary_cross_entropy_cvr"));
-  Batch batch = batch_of({0, 1, 0, 0, 0, 1, 0, 1}, {1, 2, 3, 4});
+  Batch batch = head_batch({0, 1, 0, 0, 0, 1, 0, 1}, {1, 2, 3, 4});
   batch.bad[2] = 1;
   const std::vector<float> logits = {1.0f, -1.0f, NAN, 2.0f};
   metrics.add(batch, {logits.data(), 4, 1});
@@ -92,9 +95,9 @@ TEST(HeadMetrics, DoNotCountRowsWithoutTheirLabel) {
   head.indicator = 0;
   head.in_space = 2.0f;
   HeadMetrics metrics(head, layout()), without(head, layout());
-  metrics.add(batch_of({0, 1, 1, NAN, NAN, 0, 1, 1}, {1, 1, 1, 1}),
+  metrics.add(head_batch({0, 1, 1, NAN, NAN, 0, 1, 1}, {1, 1, 1, 1}),
               {std::vector<float>{1, 9, 3, 2}.data(), 4, 1});
-  without.add(batch_of({0, 1, NAN, 0, 1, 1}, {1, 1, 1}),
+  without.add(head_batch({0, 1, NAN, 0, 1, 1}, {1, 1, 1}),
               {std::vector<float>{1, 3, 2}.data(), 3, 1});
   for (size_t i = 0; i < metrics.names().size(); ++i)
     EXPECT_EQ(metrics.value(i), without.value(i)) << metrics.names()[i];
@@ -109,7 +112,7 @@ TEST(HeadMetrics, AreWeightedBySampleWeightsAndLossesByTheTaskSpaceToo) {
   head.in_space = 1.0f;
   head.out_space = 0.0f;
   HeadMetrics metrics(head, layout());
-  Batch batch = batch_of({1, 1, 1, 0, 0, 1}, {1, 2, 3});
+  Batch batch = head_batch({1, 1, 1, 0, 0, 1}, {1, 2, 3});
   batch.sample_weights = {9, 1, 9, 2, 9, 5};
   const std::vector<float> logits = {0.0f, 5.0f, -1.0f};
   metrics.add(batch, {logits.data(), 3, 1});
@@ -123,7 +126,7 @@ TEST(HeadMetrics, OfTwoClassesUseTheProbabilityOfTheSecond) {
                                 "metrics { normalized_entropy {} } metrics { accuracy {} }",
                                 HeadKind::kClass, 2),
                       layout());
-  const Batch batch = batch_of({1, 0, 1}, {1, 2, 3});
+  const Batch batch = head_batch({1, 0, 1}, {1, 2, 3});
   const std::vector<float> logits = {1, 3, 2, 0, -1, 0};
   metrics.add(batch, {logits.data(), 3, 2});
   EXPECT_EQ(value_of(metrics, "auc"), 1.0);
@@ -137,7 +140,7 @@ TEST(HeadMetrics, OfManyClassesAndOfNumbers) {
                                 "metrics { accuracy { top_k: 2 } } metrics { log_loss {} }",
                                 HeadKind::kClass, 3),
                       layout());
-  const Batch batch = batch_of({2, 0}, {1, 2});
+  const Batch batch = head_batch({2, 0}, {1, 2});
   const std::vector<float> logits = {0, 1, 2, 0, 3, 1};
   classes.add(batch, {logits.data(), 2, 3});
   EXPECT_EQ(value_of(classes, "accuracy"), 0.5);
@@ -158,7 +161,7 @@ TEST(HeadMetrics, OfDomainsReadTheLogitsOfTheRowsDomain) {
   head.domains = 2;
   head.domain = 1;
   HeadMetrics metrics(head, layout());
-  const Batch batch = batch_of({1, 1, 0, 0}, {1, 2});
+  const Batch batch = head_batch({1, 1, 0, 0}, {1, 2});
   const std::vector<float> logits = {7, 0, 0, 7};
   metrics.add(batch, {logits.data(), 2, 2});
   EXPECT_EQ(value_of(metrics, "mean_prediction"), 0.5);
@@ -168,7 +171,7 @@ TEST(HeadMetrics, GroupByFeaturesOfTheirOwn) {
   HeadMetrics metrics(head_with("metrics { grouped_auc { grouping_key: 'user' } } "
                                 "metrics { ndcg_at_k { top_k: 1 grouping_key: 'user' } }"),
                       layout());
-  const Batch batch = batch_of({1, 0, 1, 0}, {7, 7, 9, 9});
+  const Batch batch = head_batch({1, 0, 1, 0}, {7, 7, 9, 9});
   const std::vector<float> logits = {1, 0, 0, 1};
   metrics.add(batch, {logits.data(), 4, 1});
   EXPECT_EQ(value_of(metrics, "grouped_auc"), 0.5);
@@ -176,12 +179,14 @@ TEST(HeadMetrics, GroupByFeaturesOfTheirOwn) {
 }
 
 TEST(HeadMetrics, SayWhatTheHeadCannotGive) {
-  expect_refused(head_with("metrics { auc {} }", HeadKind::kNumber), "predicts a number");
-  expect_refused(head_with("metrics { auc {} }", HeadKind::kClass, 3), "the model has 3");
-  expect_refused(head_with("metrics { multiclass_auc {} }"), "the model has one output");
+  expect_refused(head_with("metrics { auc {} }", HeadKind::kNumber),
+                 "metric auc is for labels 0 and 1; use mean_squared_error");
+  expect_refused(head_with("metrics { auc {} }", HeadKind::kClass, 3),
+                 "use multiclass_auc or accuracy");
+  expect_refused(head_with("metrics { multiclass_auc {} }"), "is for num_class of at least 2");
   expect_refused(head_with("metrics { multiclass_auc { average: 'micro' } }", HeadKind::kClass, 3),
-                 "\"macro\" or \"weighted\"");
-  expect_refused(head_with("metrics { xauc {} }", HeadKind::kClass, 3), "needs one number a row");
+                 "has average: \"micro\", expected macro or weighted");
+  expect_refused(head_with("metrics { xauc {} }", HeadKind::kClass, 3), "needs one number per row");
   expect_refused(head_with("metrics { recall_at_k {} }"), "this model scores single rows");
   expect_refused(head_with("metrics {}"), "names no metric; expected one of auc");
   expect_refused(head_with("metrics { grouped_auc {} }"), "has no grouping_key");
@@ -189,6 +194,8 @@ TEST(HeadMetrics, SayWhatTheHeadCannotGive) {
                  "which is a numeric feature");
   expect_refused(head_with("metrics { grouped_auc { grouping_key: 'nobody' } }"),
                  "metric grouped_auc has grouping_key \"nobody\": there is no feature");
+  expect_refused(head_with("metrics { grouped_auc { grouping_key: 'part' } }"),
+                 "feature \"part\" has stub_type: true, so that only other features read it");
   expect_refused(head_with("metrics { accuracy { top_k: 3 } }", HeadKind::kClass, 3),
                  "has top_k: 3, but there are 3 classes");
   expect_refused(head_with("losses { jrc_loss {} } metrics { auc {} }", HeadKind::kClass, 2),
@@ -198,7 +205,7 @@ TEST(HeadMetrics, SayWhatTheHeadCannotGive) {
 TEST(HeadMetrics, KnowWhenAllLabelsAreEqual) {
   HeadMetrics metrics(head_with(""), layout());
   const std::vector<float> logits = {1, 0};
-  metrics.add(batch_of({0, 0}, {1, 2}), {logits.data(), 2, 1});
+  metrics.add(head_batch({0, 0}, {1, 2}), {logits.data(), 2, 1});
   EXPECT_EQ(metrics.only_label(), 0.0f);
   EXPECT_TRUE(std::isnan(value_of(metrics, "auc")));
 }
@@ -210,7 +217,7 @@ TEST(HeadMetrics, ABatchOfBadRowsAddsNothing) {
                 2)};
   for (const HeadSpec& head : heads) {
     HeadMetrics metrics(head, layout());
-    Batch batch = batch_of({0, 1}, {1, 1});
+    Batch batch = head_batch({0, 1}, {1, 1});
     const std::vector<float> logits = {0.5f, 0.25f, 1.0f, -1.0f, 0.0f, 2.0f};
     batch.bad = {1, 1};
     metrics.add(batch, {logits.data(), 2, head.classes});
@@ -229,8 +236,8 @@ TEST(HeadMetrics, AsBytesMergeTheSameAndKnowTheOnlyLabel) {
   const HeadSpec head = head_with(kSavedHead);
   const std::vector<float> logits = {1.0f, -1.0f, 0.5f, 2.0f};
   HeadMetrics ones(head, layout()), zeros(head, layout()), all(head, layout());
-  ones.add(batch_of({1, 1, 1, 1}, {1, 2, 1, 2}), {logits.data(), 4, 1});
-  zeros.add(batch_of({0, 0, 0}, {1, 2, 3}), {logits.data() + 1, 3, 1});
+  ones.add(head_batch({1, 1, 1, 1}, {1, 2, 1, 2}), {logits.data(), 4, 1});
+  zeros.add(head_batch({0, 0, 0}, {1, 2, 3}), {logits.data() + 1, 3, 1});
   for (HeadMetrics* part : {&ones, &zeros}) {
     HeadMetrics copy(head, layout());
     copy.restore(part->to_bytes());
@@ -247,7 +254,7 @@ TEST(HeadMetrics, DamagedBytesAreRefused) {
   const HeadSpec head = head_with(kSavedHead);
   HeadMetrics metrics(head, layout());
   const std::vector<float> logits = {1.0f, -1.0f};
-  metrics.add(batch_of({1, 0}, {1, 1}), {logits.data(), 2, 1});
+  metrics.add(head_batch({1, 0}, {1, 1}), {logits.data(), 2, 1});
   const std::string bytes = metrics.to_bytes();
   const auto code_of = [&](const std::string& damaged) {
     try {

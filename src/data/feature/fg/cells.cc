@@ -3,19 +3,11 @@
 #include <charconv>
 #include <cmath>
 
-#include "data/format/csv_field.h"
 #include "data/format/decoder.h"
+#include "data/format/text/csv_field.h"
 #include "emblem/error.h"
 
 namespace emblem {
-namespace {
-
-std::string_view text_at(const Column& column, size_t at) {
-  const uint32_t begin = at == 0 ? 0 : column.text_ends[at - 1];
-  return {column.text.data() + begin, column.text_ends[at] - begin};
-}
-
-}  // namespace
 
 Cells cells_of(std::span<const Column* const> inputs, int64_t rows) {
   Cells cells;
@@ -59,16 +51,8 @@ ValueRange CellReader::range_of(int64_t cell) const {
 }
 
 bool CellReader::is_missing(size_t at) const {
-  switch (column_.type) {
-    case ColumnType::kFloat:
-      return std::isnan(column_.floats[at]);
-    case ColumnType::kInt64:
-      return column_.ints[at] == kMissingId ||
-             (!column_.missing.empty() && column_.missing[at] != 0);
-    case ColumnType::kText:
-      break;
-  }
-  return text_at(column_, at).empty();
+  return is_missing_at(column_, at) ||
+         (column_.type == ColumnType::kInt64 && column_.ints[at] == kMissingId);
 }
 
 ValueRange CellReader::values(int64_t cell) const {

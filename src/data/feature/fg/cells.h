@@ -9,8 +9,8 @@
 
 #include "data/feature/fg/operator.h"
 #include "data/format/block.h"
-#include "data/format/number_text.h"
-#include "data/format/text_scan.h"
+#include "data/format/text/number_text.h"
+#include "data/format/text/text_scan.h"
 
 namespace emblem {
 
@@ -18,7 +18,7 @@ namespace emblem {
 struct Cells {
   int64_t count = 0;
   bool are_elements = false;
-  std::vector<int32_t> rows;          // of each cell, when they are elements
+  std::vector<int32_t> rows;          // row of each cell, when cells are elements
   std::vector<int32_t> first_of_row;  // [rows + 1], when they are elements
 
   int64_t row_of(int64_t cell) const {
@@ -46,10 +46,11 @@ class CellReader {
   // None where the value is missing or text is empty.
   ValueRange values(int64_t cell) const;
 
-  // Of value `at`. Integers and numbers are written to `buffer`. "" when it is missing.
+  // The text of value `at`. Integers and numbers are written to `buffer`. "" when it is
+  // missing.
   std::string_view text(size_t at, std::string& buffer) const;
 
-  // NaN when the value is missing; false when it is text that is no number.
+  // NaN when the value is missing; false when it is text that is not a number.
   bool number(size_t at, double& value) const;
 
   // The same values as in the cell before.
@@ -89,7 +90,7 @@ class CellWriter {
   void clear_cell();
   void end_cell() { out_.offsets.push_back(static_cast<int32_t>(size())); }
 
-  // After the last cell: drops offsets that say one value a cell, and marks sequences.
+  // After the last cell: drops offsets that say one value per cell, and marks sequences.
   void finish(const Cells& cells);
 
  private:

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {

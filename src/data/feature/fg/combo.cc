@@ -20,7 +20,7 @@ class ComboOperator final : public CellOperator {
                                 {ColumnType::kText, combo.separator()});
   }
 
-  // Of a row: few values make many combinations.
+  // Limit of a row: few values make many combinations.
   static constexpr double kMostOfARow = 100'000;
 
   void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,

@@ -17,7 +17,7 @@ bool has_vocabulary(const Feature& feature) {
          !feature.vocab_file().empty();
 }
 
-// Of features with need_discrete, or any of the settings that make ids of text.
+// Whether a feature has need_discrete, or any of the settings that make ids of text.
 template <class Feature>
 bool is_discrete(const Feature& feature) {
   return feature.need_discrete() || feature.has_num_buckets() || is_hashed(feature) ||

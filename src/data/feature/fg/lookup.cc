@@ -18,7 +18,7 @@ class LookupOperator final : public CellOperator {
         value_separator_(feature.config.lookup_feature().value_separator()),
         combiner_(parse_combiner(feature.config.lookup_feature().combiner(), feature.name)) {
     EMBLEM_REQUIRE(value_dim_ <= 1 || !value_separator_.empty(), title(),
-                   ": value_separator is empty, which cannot part value_dim ", value_dim_,
+                   ": value_separator is empty, which cannot separate value_dim ", value_dim_,
                    " numbers");
   }
 

@@ -7,7 +7,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::string lookup(const std::string& settings) {
+std::string map_lookup(const std::string& settings) {
   return "lookup_feature { feature_name: 'f' map: 'user:kv' key: 'item:cate' " + settings + " }";
 }
 
@@ -32,24 +32,24 @@ const TestInput kKeys{
      "cd", "", "ca", ""}};
 
 TEST(LookupFeature, NumbersAreCombined) {
-  EXPECT_THAT(apply_operator(lookup("combiner: 'sum'"), {kMap, kKeys}).cells,
+  EXPECT_THAT(apply_operator(map_lookup("combiner: 'sum'"), {kMap, kKeys}).cells,
               ElementsAre(Bag{"3"}, Bag{"1"}, Bag{"1"}, Bag{}, Bag{}, Bag{}, Bag{}));
-  EXPECT_THAT(apply_operator(lookup("combiner: 'mean'"), {kMap, kKeys}).cells,
+  EXPECT_THAT(apply_operator(map_lookup("combiner: 'mean'"), {kMap, kKeys}).cells,
               ElementsAre(Bag{"1.5"}, Bag{"1"}, Bag{"1"}, Bag{}, Bag{}, Bag{}, Bag{}));
-  EXPECT_THAT(apply_operator(lookup("combiner: 'count'"), {kMap, kKeys}).cells[0],
+  EXPECT_THAT(apply_operator(map_lookup("combiner: 'count'"), {kMap, kKeys}).cells[0],
               ElementsAre("2"));
 }
 
 TEST(LookupFeature, WithoutACombinerAllNumbersAreKept) {
   const TestOutput out =
-      apply_operator(lookup("combiner: '' boundaries: [-0.5, 0.5, 1.5, 2.5]"), {kMap, kKeys});
+      apply_operator(map_lookup("combiner: '' boundaries: [-0.5, 0.5, 1.5, 2.5]"), {kMap, kKeys});
   EXPECT_EQ(out.type, ColumnType::kFloat);
   EXPECT_THAT(out.cells,
               ElementsAre(Bag{"1", "2"}, Bag{"1"}, Bag{"1"}, Bag{}, Bag{}, Bag{}, Bag{}));
 }
 
 TEST(LookupFeature, BucketNumbersAreIntegers) {
-  const TestOutput out = apply_operator(lookup("num_buckets: 10"), {kMap, kKeys});
+  const TestOutput out = apply_operator(map_lookup("num_buckets: 10"), {kMap, kKeys});
   EXPECT_EQ(out.type, ColumnType::kInt64);
   EXPECT_THAT(out.cells,
               ElementsAre(Bag{"1", "2"}, Bag{"1"}, Bag{"1"}, Bag{}, Bag{}, Bag{}, Bag{}));
@@ -66,16 +66,17 @@ TEST(LookupFeature, DiscreteValuesAreText) {
        "ca"}};
   for (const char* setting : {"hash_bucket_size: 100", "need_discrete: true", "vocab_list: 'x'",
                               "zch { zch_size: 10 }", "fg_value_type: 'string'"}) {
-    const TestOutput out = apply_operator(lookup(setting), {map, keys});
+    const TestOutput out = apply_operator(map_lookup(setting), {map, keys});
     EXPECT_EQ(out.type, ColumnType::kText) << setting;
     EXPECT_THAT(out.cells, ElementsAre(Bag{"x", "y"}, Bag{"x:z"})) << setting;
   }
-  EXPECT_THAT(apply_operator(lookup("need_key: true hash_bucket_size: 100"), {map, keys}).cells[0],
-              ElementsAre("ca_x", "cb_y"));
+  EXPECT_THAT(
+      apply_operator(map_lookup("need_key: true hash_bucket_size: 100"), {map, keys}).cells[0],
+      ElementsAre("ca_x", "cb_y"));
 }
 
 TEST(LookupFeature, SeveralNumbersInAValue) {
-  const std::string settings = lookup("value_dim: 2 combiner: ''");
+  const std::string settings = map_lookup("value_dim: 2 combiner: ''");
   const std::string map =
       "ca:1,2\x1d"
       "cb:3,4";
@@ -99,7 +100,7 @@ TEST(LookupFeature, ElementsOfASequenceOfKeysShareTheMapOfTheRow) {
                         "cd;ce",
                         "cd", "", "ca", ""},
                        ";"};
-  const TestOutput out = apply_operator(lookup("combiner: 'sum'"), {kMap, keys});
+  const TestOutput out = apply_operator(map_lookup("combiner: 'sum'"), {kMap, keys});
   EXPECT_THAT(out.cells, ElementsAre(Bag{"3"}, Bag{"1"}, Bag{"1"}, Bag{"1"}, Bag{}, Bag{}, Bag{},
                                      Bag{}, Bag{}));
   EXPECT_THAT(out.sequence_offsets, ElementsAre(0, 2, 3, 5, 6, 7, 8, 9));
@@ -108,21 +109,21 @@ TEST(LookupFeature, ElementsOfASequenceOfKeysShareTheMapOfTheRow) {
 TEST(LookupFeature, LargeMapsAreFoundByHash) {
   std::string map;
   for (int i = 0; i < 100; ++i) map += cat(i == 0 ? "" : "\x1d", "k", i, ":", i * 2);
-  EXPECT_THAT(apply_operator(lookup(""), {{{map, map}}, {{"k7\x1dk99", "none"}}}).cells,
+  EXPECT_THAT(apply_operator(map_lookup(""), {{{map, map}}, {{"k7\x1dk99", "none"}}}).cells,
               ElementsAre(Bag{"212"}, Bag{}));
 }
 
 TEST(LookupFeature, BrokenMapsAreBadRows) {
-  const TestOutput out = apply_operator(lookup(""), {{{"ca:1\x1d"
-                                                       "cb",
-                                                       "ca:x", ":1", "ca:1"}},
-                                                     {{"ca", "ca", "a", "ca"}}});
+  const TestOutput out = apply_operator(map_lookup(""), {{{"ca:1\x1d"
+                                                           "cb",
+                                                           "ca:x", ":1", "ca:1"}},
+                                                         {{"ca", "ca", "a", "ca"}}});
   EXPECT_THAT(out.cells, ElementsAre(Bag{}, Bag{}, Bag{}, Bag{"1"}));
   EXPECT_THAT(out.problems,
               ElementsAre("0: feature \"f\": the map has \"cb\", expected key:value",
                           "1: feature \"f\": the map has the value \"x\", which is not a number",
                           "2: feature \"f\": the map has \":1\", expected key:value"));
-  EXPECT_THAT(apply_operator(lookup("num_buckets: 4"), {{{"a:1.5"}}, {{"a"}}}).problems,
+  EXPECT_THAT(apply_operator(map_lookup("num_buckets: 4"), {{{"a:1.5"}}, {{"a"}}}).problems,
               ElementsAre(HasSubstr("\"1.5\", which is not an integer")));
 }
 
@@ -136,7 +137,7 @@ TEST(LookupFeature, KeysWithWeightsAreAMap) {
   keys.text = "b";
   keys.text_ends.assign({1});
   const Column* const columns[] = {&map, &keys};
-  make_operator(spec_of(lookup(""), {{}, {}}))
+  make_operator(spec_of(map_lookup(""), {{}, {}}))
       ->apply(columns, 1, out, [](int64_t, const std::string&) {});
   EXPECT_THAT(read_output(out, 1).cells, ElementsAre(Bag{"2"}));
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/features.h"
+#include "config/feature/features.h"
 #include "data/format/block.h"
 
 namespace emblem {

@@ -1,4 +1,4 @@
-#include "core/hash.h"
+#include "core/math/hash.h"
 #include "data/feature/fg/test_operator.h"
 
 namespace emblem {
@@ -8,14 +8,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr char kCombo[] =
+constexpr char kOperatorCombo[] =
     "combo_feature { feature_name: 'f' expression: 'user:u' expression: 'item:i' hash_bucket_size: "
     "100 }";
 
 TEST(ComboFeature, AllCombinationsAreJoinedTheFirstFieldSlowest) {
-  const TestOutput out =
-      apply_operator(kCombo, {{{"ua\x1dub", "uc\x1dud", "uee\x1duf", "ug", "uh", "uj", "", ""}},
-                              {{"ia\x1dib", "ic", "", "id\x1die", "if", "", "ig\x1dih", ""}}});
+  const TestOutput out = apply_operator(
+      kOperatorCombo, {{{"ua\x1dub", "uc\x1dud", "uee\x1duf", "ug", "uh", "uj", "", ""}},
+                       {{"ia\x1dib", "ic", "", "id\x1die", "if", "", "ig\x1dih", ""}}});
   EXPECT_THAT(out.cells,
               ElementsAre(Bag{"ua_ia", "ua_ib", "ub_ia", "ub_ib"}, Bag{"uc_ic", "ud_ic"}, Bag{},
                           Bag{"ug_id", "ug_ie"}, Bag{"uh_if"}, Bag{}, Bag{}, Bag{}));
@@ -23,8 +23,8 @@ TEST(ComboFeature, AllCombinationsAreJoinedTheFirstFieldSlowest) {
 }
 
 TEST(ComboFeature, ItsTextsHaveTheBucketsOfTorchEasyRec) {
-  const TestOutput out = apply_operator(
-      kCombo, {{{"ua\x1dub", "uc\x1dud", "ug", "uh"}}, {{"ia\x1dib", "ic", "id\x1die", "if"}}});
+  const TestOutput out = apply_operator(kOperatorCombo, {{{"ua\x1dub", "uc\x1dud", "ug", "uh"}},
+                                                         {{"ia\x1dib", "ic", "id\x1die", "if"}}});
   std::vector<uint64_t> buckets;
   for (const Bag& bag : out.cells)
     for (const std::string& text : bag) buckets.push_back(fg_hash(text) % 100);
@@ -32,22 +32,23 @@ TEST(ComboFeature, ItsTextsHaveTheBucketsOfTorchEasyRec) {
 }
 
 TEST(ComboFeature, ElementsOfASequenceAreCombinedWithTheValueOfTheRow) {
-  const TestOutput out = apply_operator(kCombo, {{{"ua", "", "ub"}},
-                                                 {{"abc\x1d"
-                                                   "efg;hij",
-                                                   "", "hij"},
-                                                  ";"}});
+  const TestOutput out = apply_operator(kOperatorCombo, {{{"ua", "", "ub"}},
+                                                         {{"abc\x1d"
+                                                           "efg;hij",
+                                                           "", "hij"},
+                                                          ";"}});
   EXPECT_THAT(out.cells, ElementsAre(Bag{"ua_abc", "ua_efg"}, Bag{"ua_hij"}, Bag{}, Bag{"ub_hij"}));
   EXPECT_THAT(out.sequence_offsets, ElementsAre(0, 2, 3, 4));
 }
 
 TEST(ComboFeature, TwoSequencesGoElementByElement) {
-  const TestOutput out = apply_operator(kCombo, {{{"a;b;c", "d"}, ";"}, {{"x;y", "z;w"}, ";"}});
+  const TestOutput out =
+      apply_operator(kOperatorCombo, {{{"a;b;c", "d"}, ";"}, {{"x;y", "z;w"}, ";"}});
   EXPECT_THAT(out.cells, ElementsAre(Bag{"a_x"}, Bag{"b_y"}, Bag{}, Bag{"d_z"}));
 }
 
 TEST(ComboFeature, ConstantsAndNumbersAreText) {
-  EXPECT_THAT(apply_operator(kCombo, {{{"a", "b"}}, constant("v2")}).cells,
+  EXPECT_THAT(apply_operator(kOperatorCombo, {{{"a", "b"}}, constant("v2")}).cells,
               ElementsAre(Bag{"a_v2"}, Bag{"b_v2"}));
   Column ints, floats, out;
   ints.type = ColumnType::kInt64;
@@ -55,7 +56,7 @@ TEST(ComboFeature, ConstantsAndNumbersAreText) {
   ints.missing.assign({0, 0, 1});
   floats.floats.assign({0.5f, 100000.0f, 1.0f});
   const Column* const columns[] = {&ints, &floats};
-  const auto made = make_operator(spec_of(kCombo, {{}, {}}));
+  const auto made = make_operator(spec_of(kOperatorCombo, {{}, {}}));
   made->apply(columns, 3, out, [](int64_t, const std::string&) {});
   EXPECT_THAT(read_output(out, 3).cells, ElementsAre(Bag{"7_0.5"}, Bag{"-1_100000"}, Bag{}));
 }
@@ -232,7 +233,7 @@ TEST(OverlapFeature, DistancesOfTooManyTermsAreBad) {
 
 TEST(ComboFeature, TooManyCombinationsOfARowAreBad) {
   const std::string many = terms(400, "t");
-  EXPECT_THAT(apply_operator(kCombo, {{{many}}, {{many}}}).problems,
+  EXPECT_THAT(apply_operator(kOperatorCombo, {{{many}}, {{many}}}).problems,
               ElementsAre(HasSubstr("160000 combinations, expected at most 100000")));
 }
 

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "data/feature/fg/operator.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-constexpr size_t kMostShown = 10;  // of the features of a cycle
+constexpr size_t kMostShown = 10;  // features of a cycle that are shown
 
 // Depth first: a feature is placed after all that it reads.
 class FeatureOrder {
@@ -89,7 +89,7 @@ class FeatureOrder {
   std::unordered_map<std::string, size_t> positions_;
   std::vector<State> states_;
   std::vector<size_t> path_;
-  std::vector<size_t> inputs_read_;  // of each feature of path_
+  std::vector<size_t> inputs_read_;  // inputs read so far of each feature of path_
   std::vector<size_t> order_;
 };
 

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "data/feature/fg/cell_operator.h"
 
 namespace emblem {
@@ -42,7 +42,7 @@ double index_of(Terms query, Terms title) {
     return query[length] == term ? length + 1 : length;
   };
   for (size_t i = 1; i < query.size(); ++i) shorter[i] = next(shorter[i - 1], query[i]);
-  size_t length = 0;  // of the query, at the end of what was read of the title
+  size_t length = 0;  // terms of the query at the end of what was read of the title
   for (size_t i = 0; i < title.size(); ++i) {
     length = next(length, title[i]);
     if (length == query.size()) return static_cast<double>(i + 1 - length);
@@ -89,7 +89,7 @@ double proximity(OverlapMethod method, Terms query, Terms title) {
     const auto found = terms.find(title[i]);
     if (found != terms.end()) found->second.push_back(static_cast<int64_t>(i));
   }
-  std::vector<std::span<const int64_t>> places;  // of the terms that are found
+  std::vector<std::span<const int64_t>> places;  // places of the terms that are found
   for (const auto& [term, found] : terms)
     if (!found.empty()) places.emplace_back(found);
   if (places.empty()) return static_cast<double>(title.size() + 1);

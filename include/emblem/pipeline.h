@@ -1,0 +1,71 @@
+// emblem/pipeline.h - what is trained and how: data, features, model, optimizers, evaluation.
+//
+// Text of the format that docs/configuration.md describes; TorchEasyRec's files are read as well.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emblem/api.h"
+#include "emblem/data.h"
+
+namespace emblem {
+EMBLEM_PUBLIC {
+  // What Pipeline::for_data chooses by itself unless it is given.
+  struct StarterOptions {
+    std::string label;           // the column to predict
+    std::string label_positive;  // value of the label that is 1, all others are 0
+    std::string task;            // "binary", "classes" or "number"
+    std::string weight;          // a column with the weights of rows
+    std::string model;           // "wide_and_deep", "deepfm", "dcn_v2", ...
+    std::vector<std::string> categories, numbers, skipped;  // columns
+    Data valid;                                             // rows that evaluations read; or
+    double holdout = -1;             // the share of rows that they read; 0: none
+    int64_t sampled_rows = 200'000;  // rows to look at; 0: all
+  };
+
+  struct Starter;
+
+  // A value: copies are independent. Thread-compatible.
+  class EMBLEM_API Pipeline {
+   public:
+    // Throws Error with one line: NAME:LINE:COLUMN, what is wrong, the nearest valid name.
+    static Pipeline from_text(const std::string& text, const std::string& name = "pipeline");
+    static Pipeline from_file(const std::string& path);
+
+    // What `emblem init` writes for these rows: features, model and settings by what a sample of
+    // them says. Throws Error for everything that would keep it from training.
+    static Starter for_data(const Data& data, const StarterOptions& options);
+
+    // Sets one field: set("train_config.num_epochs", "2"), set("feature_configs[0].id_feature.
+    // embedding_dim", "8"). Throws Error that names the field, the value and the nearest valid
+    // name.
+    void set(const std::string& field, const std::string& value);
+
+    // Text that from_text reads back, with the comments of its origin where nothing was set.
+    std::string text() const;
+    // Columns of the data that are labels.
+    std::vector<std::string> labels() const;
+
+    Pipeline(const Pipeline& other);
+    Pipeline& operator=(const Pipeline& other);
+    ~Pipeline();
+
+    struct State;  // of the library
+    const State& state() const { return *state_; }
+
+   private:
+    explicit Pipeline(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+  };
+
+  struct Starter {
+    Pipeline pipeline;
+    std::string summary;                // a table: the columns and what became of them
+    std::vector<std::string> warnings;  // a line each
+  };
+
+}  // namespace api
+}  // namespace emblem

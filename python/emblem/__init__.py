@@ -1,0 +1,26 @@
+"""Emblem trains and serves recommenders whose embedding tables grow.
+
+>>> import emblem
+>>> rows = {"user": ["a", "b", "c", "d"] * 100, "price": [1.0, 2.0, 3.0, 4.0] * 100, "click": [0, 1, 0, 1] * 100}
+>>> model = emblem.train(rows, label="click", progress=False)
+>>> float(model.predict({"user": ["b"], "price": [2.0]})[0]) > 0.5
+True
+"""
+
+from emblem._runtime import Error, __version__, set_log_level
+from emblem.data import Data
+from emblem.model import Evaluation, Model, load
+from emblem.pipeline import Pipeline, init
+from emblem.serving import Client, serve
+from emblem.training import TrainingResult, cv, train
+
+__all__ = ["Client", "Data", "Error", "Evaluation", "Model", "Pipeline", "TrainingResult", "cv", "init", "load", "serve",
+           "set_log_level", "train"]
+
+
+def __getattr__(name):
+    # scikit-learn is imported only where its estimators are asked for.
+    if name in ("EmblemClassifier", "EmblemRegressor"):
+        from emblem import sklearn
+        return getattr(sklearn, name)
+    raise AttributeError(f"module 'emblem' has no attribute '{name}'")

@@ -1,0 +1,10 @@
+"""The program `emblem`, which comes with the package."""
+import os
+import sys
+
+
+def main():
+    from emblem._runtime import PROGRAM
+    if not PROGRAM.exists():
+        sys.exit("emblem: this installation has no program; it has the Python package alone")
+    os.execv(PROGRAM, ["emblem", *sys.argv[1:]])

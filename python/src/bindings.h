@@ -1,0 +1,92 @@
+// python/src/bindings.h - what the parts of the module share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "emblem/error.h"
+
+namespace emblem::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+// Throws where this process was forked from the one that made the runtime.
+void check_process();
+
+// Whether the interpreter can still be called.
+inline bool is_alive() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsInitialized() && !Py_IsFinalizing();
+#else
+  return Py_IsInitialized();
+#endif
+}
+
+// A Python object that threads of the engine may copy and drop. It is left alone once the
+// interpreter has ended.
+class Shared {
+ public:
+  explicit Shared(nb::object object)
+      : object_(new nb::object(std::move(object)), [](nb::object* held) {
+          if (!is_alive()) return;
+          const nb::gil_scoped_acquire lock;
+          delete held;
+        }) {}
+
+  const nb::object& get() const { return *object_; }  // with the lock held
+
+ private:
+  std::shared_ptr<nb::object> object_;
+};
+
+// A call of the engine. Once the interpreter ends, calls are cancelled and waited for, and their
+// threads, which could not take the lock any more, do not return to it.
+class Call {
+ public:
+  Call() { ++active_; }
+  ~Call() {
+    --active_;
+    while (is_ending_) ::pause();
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  static bool is_ending() { return is_ending_; }
+  static void end_all();  // without the lock
+
+ private:
+  static std::atomic<int> active_;
+  static std::atomic<bool> is_ending_;
+};
+
+// Runs body() without the lock; Python's exceptions of callbacks pass through.
+template <class Body>
+decltype(auto) unlocked(Body&& body) {
+  check_process();
+  const nb::gil_scoped_release release;
+  const Call call;
+  return body();
+}
+
+// Lets signals (Ctrl-C) raise their exception here, in a callback of a long call.
+inline void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+void add_data(nb::module_& module);
+void add_pipeline(nb::module_& module);
+void add_model(nb::module_& module);
+void add_trainer(nb::module_& module);
+
+}  // namespace emblem::python

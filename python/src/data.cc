@@ -1,0 +1,76 @@
+#include "emblem/data.h"
+
+#include <nanobind/ndarray.h>
+
+#include "python/src/bindings.h"
+
+namespace emblem::python {
+namespace {
+
+// The stream of an object with the Arrow PyCapsule interface.
+Data from_stream(nb::object capsule) {
+  auto* const stream =
+      static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
+  if (stream == nullptr) throw nb::python_error();
+  return unlocked([&] { return Data::stream(stream); });
+}
+
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+bool take_array(const nb::object& values, Column& column) {
+  Array<T> array;
+  if (!nb::try_cast(values, array, /*convert=*/false)) return false;
+  column.values = std::span<const T>(array.data(), array.size());
+  return true;
+}
+
+// (name, values, missing or None, offsets or None): values are a contiguous array of float32,
+// float64, int32 or int64, or a list of texts.
+Column to_column(const nb::tuple& given, std::vector<std::vector<std::string>>& texts) {
+  Column column{.name = nb::cast<std::string>(given[0])};
+  const nb::object values = given[1];
+  const bool is_array = take_array<float>(values, column) || take_array<double>(values, column) ||
+                        take_array<int32_t>(values, column) || take_array<int64_t>(values, column);
+  if (!is_array) {
+    if (!nb::try_cast(values, texts.emplace_back()))
+      throw nb::type_error(cat("column \"", column.name,
+                               "\" is neither a contiguous array of float32, float64, int32 or "
+                               "int64 nor a list of str")
+                               .c_str());
+    column.values = std::span<const std::string>(texts.back());
+  }
+  const nb::object missing = given[2], offsets = given[3];
+  if (!missing.is_none()) {
+    const auto marks = nb::cast<Array<uint8_t>>(missing, /*convert=*/false);
+    column.missing = {marks.data(), marks.size()};
+  }
+  if (!offsets.is_none()) {
+    const auto bounds = nb::cast<Array<int32_t>>(offsets, /*convert=*/false);
+    column.offsets = {bounds.data(), bounds.size()};
+  }
+  return column;
+}
+
+Data from_columns(const nb::list& given) {
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> texts;
+  texts.reserve(given.size());  // columns refer to them
+  for (const nb::handle one : given) columns.push_back(to_column(nb::cast<nb::tuple>(one), texts));
+  const auto owner = std::make_shared<Shared>(nb::borrow(given));
+  return unlocked([&] { return Data::columns(columns, owner); });
+}
+
+}  // namespace
+
+void add_data(nb::module_& module) {
+  nb::class_<Data>(module, "Data")
+      .def_static("files", &Data::files, "paths"_a)
+      .def_static("from_stream", &from_stream, "capsule"_a)
+      .def_static("join", &Data::join, "parts"_a)
+      .def_static("from_columns", &from_columns, "columns"_a)
+      .def_prop_ro("rows", &Data::rows);
+}
+
+}  // namespace emblem::python

@@ -1,8 +1,0 @@
-// core/host_device.h - marks formulas that both backends compile.
-#pragma once
-
-#ifdef __CUDACC__
-#define EMBLEM_HD __host__ __device__
-#else
-#define EMBLEM_HD
-#endif

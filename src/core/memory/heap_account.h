@@ -1,0 +1,66 @@
+// core/memory/heap_account.h - what a thread allocates while it works for others, taken from a
+// budget before it is allocated: for computations on input of any size, whose buffers cannot be
+// listed.
+//
+// Blocks of kLargeBlock bytes and more stay taken until they are freed, on any thread. Smaller ones
+// are taken together for as long as the scope lasts. Only what allocates by heap::allocate counts:
+// buffers (core/memory/memory_cpu.cc), and operator new of a server (serve/engine/counted_new.cc).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <new>
+
+namespace emblem {
+
+// What an allocation throws that the budget does not allow; see caught_error().
+class HeapAccountExhausted : public std::bad_alloc {
+ public:
+  const char* what() const noexcept override;
+};
+
+// Thread-safe.
+class HeapAccount {
+ public:
+  static constexpr size_t kLargeBlock = size_t{32} << 10;
+
+  virtual ~HeapAccount() = default;
+
+  // Bytes of large blocks that are not freed.
+  size_t held() const { return held_.load(std::memory_order_relaxed); }
+
+  // What this thread allocates during its life is taken from `account`; null: from none. Scopes may
+  // be nested: the innermost counts.
+  class Scope {
+   public:
+    explicit Scope(std::shared_ptr<HeapAccount> account);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    friend class HeapBlocks;
+    const std::shared_ptr<HeapAccount> account_;
+    Scope* const outer_;
+    size_t small_ = 0;        // bytes of small blocks that this scope has allocated and not freed
+    size_t small_taken_ = 0;  // for them
+  };
+
+ private:
+  friend class HeapBlocks;
+  // False: the budget does not have that many.
+  virtual bool take(size_t bytes) noexcept = 0;
+  virtual void give_back(size_t bytes) noexcept = 0;
+
+  std::atomic<size_t> held_ = 0;
+};
+
+namespace heap {
+// A block at a multiple of `alignment`, a power of two; 0: as std::malloc aligns it. Without a
+// scope it costs a comparison more than that. Throws std::bad_alloc, HeapAccountExhausted.
+void* allocate(size_t bytes, size_t alignment);
+void release(void* data) noexcept;
+}  // namespace heap
+
+}  // namespace emblem

@@ -1,0 +1,92 @@
+#include "core/memory/heap_account.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "core/memory/buffer.h"
+#include "core/system/caught_error.h"
+
+namespace emblem {
+namespace {
+
+class Limited final : public HeapAccount {
+ public:
+  explicit Limited(size_t limit) : limit_(limit) {}
+  size_t taken() const { return taken_; }
+
+ private:
+  bool take(size_t bytes) noexcept override {
+    if (bytes > limit_ - taken_) return false;
+    taken_ += bytes;
+    return true;
+  }
+  void give_back(size_t bytes) noexcept override { taken_ -= bytes; }
+
+  const size_t limit_;
+  std::atomic<size_t> taken_ = 0;
+};
+
+constexpr int64_t kFloats = 1 << 18;
+constexpr size_t kBytes = kFloats * sizeof(float);
+
+TEST(HeapAccount, LargeBlocksAreTakenUntilTheyAreFreedOnAnyThread) {
+  const auto account = std::make_shared<Limited>(4 * kBytes);
+  Buffer<float> outside(Device::kCpu, kFloats);
+  EXPECT_EQ(account->taken(), 0u);
+  Buffer<float> kept;
+  {
+    const HeapAccount::Scope scope(account);
+    kept = Buffer<float>(Device::kCpu, kFloats);
+    const Buffer<float> dropped(Device::kCpu, kFloats);
+    EXPECT_EQ(account->held(), 2 * kBytes);
+    outside = {};  // is not the account's
+    EXPECT_EQ(account->held(), 2 * kBytes);
+  }
+  EXPECT_EQ(account->taken(), kBytes);
+  EXPECT_EQ(account->held(), kBytes);
+  std::thread([&] { kept = {}; }).join();
+  EXPECT_EQ(account->taken(), 0u);
+}
+
+TEST(HeapAccount, NothingIsAllocatedBeyondTheBudget) {
+  const auto account = std::make_shared<Limited>(kBytes);
+  const HeapAccount::Scope scope(account);
+  const Buffer<float> fits(Device::kCpu, kFloats);
+  try {
+    const Buffer<float> more(Device::kCpu, kFloats);
+    FAIL() << "allocated";
+  } catch (...) {
+    const Error error = caught_error();
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_NE(std::string(error.what()).find("--max-memory"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(account->taken(), kBytes);
+}
+
+TEST(HeapAccount, AnInnerScopeWithoutAnAccountTakesNothing) {
+  const auto account = std::make_shared<Limited>(kBytes);
+  const HeapAccount::Scope scope(account);
+  const HeapAccount::Scope pause(nullptr);
+  const Buffer<float> one(Device::kCpu, kFloats);
+  EXPECT_EQ(account->taken(), 0u);
+}
+
+TEST(HeapAccount, SmallBlocksAreTakenForTheLifeOfTheScope) {
+  const auto account = std::make_shared<Limited>(size_t{1} << 20);
+  std::vector<Buffer<char>> blocks;
+  blocks.reserve(2000);
+  {
+    const HeapAccount::Scope scope(account);
+    EXPECT_THROW(for (int i = 0; i < 2000; ++i) blocks.push_back(Buffer<char>(Device::kCpu, 1000)),
+                 HeapAccountExhausted);
+    EXPECT_GT(blocks.size(), 700u);
+    EXPECT_LT(blocks.size(), 1050u);
+    EXPECT_EQ(account->taken(), size_t{1} << 20);
+  }
+  EXPECT_EQ(account->taken(), 0u);
+}
+
+}  // namespace
+}  // namespace emblem

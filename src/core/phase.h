@@ -1,8 +1,0 @@
-// core/phase.h - whether a pass may learn: insert rows, drop units, update statistics.
-#pragma once
-
-namespace emblem {
-
-enum class Phase { kTrain, kEval };
-
-}  // namespace emblem

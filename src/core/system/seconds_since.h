@@ -1,0 +1,12 @@
+// core/system/seconds_since.h - time that has passed.
+#pragma once
+
+#include <chrono>
+
+namespace emblem {
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace emblem

@@ -1,0 +1,37 @@
+// data/source/objects/content_check.h - whether what arrived is what the store has, where it says
+// so.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "data/source/uri.h"
+
+namespace emblem {
+
+// What arrived damaged is fetched again, up to this many times in all.
+inline constexpr int kDamagedAttempts = 3;
+
+// The check of one bucket. Thread-safe.
+class ContentCheck {
+ public:
+  // `endpoint`: of the store; "": its own, which is reached by TLS.
+  ContentCheck(const ObjectUri& uri, const std::string& endpoint);
+
+  // Why content with the MD5 `found` is not that of `uri`, of which the store said `expected` ("":
+  // nothing); "" if it is.
+  //
+  // ETags of S3 are MD5s, but not in buckets that are encrypted by keys of their own (SSE-KMS,
+  // SSE-C), and nothing tells them apart beforehand. TLS protects what it carries: if there no
+  // ETag of the bucket has fitted so far, they are taken for those of such a bucket, which a
+  // warning says once. Without TLS that is an error. EMBLEM_CHECK_ETAGS=0: nothing is compared.
+  std::string problem(const ObjectUri& uri, const std::string& expected, const std::string& found);
+  bool is_on() const { return is_on_; }
+
+ private:
+  const bool is_secure_;
+  const bool is_on_;
+  std::atomic<bool> has_fitted_{false}, has_warned_{false};
+};
+
+}  // namespace emblem

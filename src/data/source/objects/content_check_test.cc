@@ -1,0 +1,169 @@
+// Contents that arrive damaged, from stores that say which MD5 they have.
+#include "data/source/objects/content_check.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "core/files/temp_folder_test.h"
+#include "data/source/objects/md5.h"
+#include "data/source/objects/memory_store_test.h"
+#include "data/source/remote_storage.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string md5(const std::string& text) {
+  Md5 sum;
+  sum.add(text.data(), text.size());
+  return sum.hex();
+}
+
+// One bit of the next `flips` reads is another.
+class DamagedReader final : public ObjectReader {
+ public:
+  DamagedReader(std::unique_ptr<ObjectReader> reader, std::atomic<int>& flips)
+      : reader_(std::move(reader)), flips_(flips) {}
+  int64_t read_at(int64_t offset, int64_t count, void* into) override {
+    const int64_t got = reader_->read_at(offset, count, into);
+    if (got > 0 && flips_.fetch_sub(1) > 0) *static_cast<char*>(into) ^= 4;
+    return got;
+  }
+
+ private:
+  std::unique_ptr<ObjectReader> reader_;
+  std::atomic<int>& flips_;
+};
+
+// Has ETags as S3 has them.
+class DamagedStore final : public ObjectStore {
+ public:
+  DamagedStore(MemoryObjects& all, std::atomic<int>& flips)
+      : all_(all), store_(all), flips_(flips) {}
+  std::optional<ObjectInfo> find(const ObjectUri& uri) override {
+    auto info = store_.find(uri);
+    if (info) info->md5 = md5(all_.get(uri.text()));
+    return info;
+  }
+  ObjectListing list(const ObjectUri& folder, ListDepth depth) override {
+    return store_.list(folder, depth);
+  }
+  std::unique_ptr<ObjectReader> open(const ObjectUri& uri, const ObjectInfo& info) override {
+    return std::make_unique<DamagedReader>(store_.open(uri, info), flips_);
+  }
+  void write(const ObjectUri& uri, std::string_view content) override {
+    store_.write(uri, content);
+  }
+  void upload(const std::string& file, const ObjectUri& uri) override { store_.upload(file, uri); }
+  void remove(const ObjectUri& uri) override { store_.remove(uri); }
+  void remove_folder(const ObjectUri& uri) override { store_.remove_folder(uri); }
+
+ private:
+  MemoryObjects& all_;
+  TestObjectStore store_;
+  std::atomic<int>& flips_;
+};
+
+constexpr int kAlways = 1 << 30;
+
+class DamagedContent : public testing::Test {
+ protected:
+  DamagedContent() { ::setenv("EMBLEM_TEST_RETRY_MS", "1", 1); }
+  ~DamagedContent() override { ::unsetenv("EMBLEM_CHECK_ETAGS"); }
+
+  std::unique_ptr<RemoteStorage> storage(const std::string& endpoint = "http://127.0.0.1:9") {
+    RemoteOptions options;
+    options.cache_dir = folder_.path("cache");
+    options.cache_bytes = int64_t{1} << 30;
+    options.download_threads = 2;
+    options.part_bytes = 65536;
+    options.endpoint = endpoint;
+    return std::make_unique<RemoteStorage>(options, [this](const ObjectUri&, const StoreOptions&) {
+      return std::make_unique<DamagedStore>(all_, flips_);
+    });
+  }
+
+  std::string read(RemoteStorage& from, size_t bytes) {
+    std::string content(bytes, '\0');
+    from.open("s3://b/x")->read(0, static_cast<int64_t>(bytes), content.data());
+    return content;
+  }
+
+  TempFolder folder_;
+  MemoryObjects all_;
+  std::atomic<int> flips_{0};
+};
+
+TEST_F(DamagedContent, OfASmallObjectIsFetchedAgain) {
+  all_.put("s3://b/x", test_content(1000));
+  flips_ = 2;
+  EXPECT_EQ(read(*storage(), 1000), test_content(1000));
+}
+
+TEST_F(DamagedContent, ThatStaysIsAnErrorAndNotKept) {
+  all_.put("s3://b/x", test_content(1000));
+  flips_ = kAlways;
+  EXPECT_THAT([&] { read(*storage(), 1000); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("s3://b/x arrived damaged"),
+                                         HasSubstr(md5(test_content(1000))),
+                                         HasSubstr("EMBLEM_CHECK_ETAGS=0"))));
+  flips_ = 0;
+  EXPECT_EQ(read(*storage(), 1000), test_content(1000));
+}
+
+TEST_F(DamagedContent, OfALargeObjectIsAnErrorBeforeItsLastPartIsRead) {
+  const std::string content = test_content(300000);
+  all_.put("s3://b/x", content);
+  flips_ = 1;
+  EXPECT_THAT([&] { read(*storage(), 300000); }, ThrowsMessage<Error>(HasSubstr("damaged")));
+  EXPECT_EQ(read(*storage(), 300000), content) << "nothing of it was kept";
+}
+
+TEST_F(DamagedContent, OfTextsAndCopiesIsFound) {
+  all_.put("s3://b/x", "some text");
+  const auto shared = storage();
+  flips_ = 1;
+  EXPECT_EQ(shared->read_text("s3://b/x"), "some text");
+  flips_ = kAlways;
+  EXPECT_THAT([&] { shared->read_text("s3://b/x"); },
+              ThrowsMessage<Error>(HasSubstr("arrived damaged")));
+  const ObjectInfo info = *shared->find("s3://b/x");
+  shared->check_copy(info, folder_.write("good", "some text"));
+  EXPECT_THAT([&] { shared->check_copy(info, folder_.write("bad", "some texu")); },
+              ThrowsMessage<Error>(HasSubstr("arrived damaged")));
+}
+
+TEST_F(DamagedContent, IsNotLookedForWhereThatIsSwitchedOff) {
+  ::setenv("EMBLEM_CHECK_ETAGS", "0", 1);
+  all_.put("s3://b/x", test_content(1000));
+  flips_ = kAlways;
+  EXPECT_NE(read(*storage(), 1000), test_content(1000));
+}
+
+// SSE-KMS: what arrives by TLS is what the store has, and no ETag of the bucket is an MD5.
+TEST(ContentCheck, TakesEtagsForOthersOnlyWhereTlsProtectsAndNoneHasFitted) {
+  const ObjectUri uri = parse_object_uri("s3://b/x");
+  ContentCheck plain(uri, "http://127.0.0.1:9000");
+  EXPECT_EQ(plain.problem(uri, "", "abc"), "") << "the store said nothing";
+  EXPECT_EQ(plain.problem(uri, "abc", "abc"), "");
+  EXPECT_THAT(plain.problem(uri, "abc", "def"), HasSubstr("arrived damaged"));
+
+  testing::internal::CaptureStderr();
+  ContentCheck secure(uri, "");
+  EXPECT_EQ(secure.problem(uri, "abc", "def"), "");
+  EXPECT_EQ(secure.problem(uri, "abd", "def"), "");
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(logged, HasSubstr("the ETag of s3://b/x is not the MD5 of its content"));
+  EXPECT_EQ(logged.find("ETag"), logged.rfind("ETag")) << "told once";
+  EXPECT_EQ(secure.problem(uri, "abc", "abc"), "");
+  EXPECT_THAT(secure.problem(uri, "abc", "def"), HasSubstr("arrived damaged"));
+}
+
+}  // namespace
+}  // namespace emblem

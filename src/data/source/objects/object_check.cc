@@ -1,0 +1,137 @@
+// Whether an object is still the one that was opened, and arrived as the store has it.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/math/checksum.h"
+#include "core/system/log.h"
+#include "data/source/data_set_manifest.h"
+#include "data/source/objects/md5.h"
+#include "data/source/objects/object_file.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+bool differs(const ObjectInfo& a, const ObjectInfo& b) {
+  const bool times = a.modified != 0 && b.modified != 0 && a.modified != b.modified;
+  const bool etags = !a.etag.empty() && !b.etag.empty() && a.etag != b.etag;
+  return a.bytes != b.bytes || times || etags;
+}
+
+// What the whole content of an object is compared by.
+class ContentSums {
+ public:
+  // `md5`: what the store says; "": nothing that is to be compared.
+  ContentSums(const ObjectInfo& object, std::string md5)
+      : object_(object), expected_md5_(std::move(md5)) {}
+
+  bool are_known() const { return !expected_md5_.empty() || !object_.checksum.empty(); }
+
+  void add(const char* data, size_t bytes) {
+    if (!expected_md5_.empty()) md5_.add(data, bytes);
+    if (!object_.checksum.empty()) checksum_.add(data, bytes);
+  }
+
+  // Why what was added is not the content of the object; "" if it is.
+  std::string problem(const ObjectUri& uri, ContentCheck& check) {
+    if (!expected_md5_.empty())
+      if (std::string problem = check.problem(uri, expected_md5_, md5_.hex()); !problem.empty())
+        return problem;
+    const std::string found = checksum_digits(checksum_.value());
+    if (object_.checksum.empty() || object_.checksum == found) return "";
+    return cat(uri.shown(), " is damaged: its content has the checksum ", found, ", but ",
+               object_.checksum,
+               " was written; start again, write the data set again (--force), "
+               "or remove its ",
+               kDataSetManifest, " to read what is there");
+  }
+
+ private:
+  const ObjectInfo& object_;
+  const std::string expected_md5_;
+  Md5 md5_;
+  Checksum checksum_;
+};
+
+}  // namespace
+
+// MD5 of the whole content, "" where it is not known or not to be compared.
+std::string ObjectFile::expected_md5() {
+  const std::lock_guard lock(mutex_);
+  return shared_.check->is_on() ? md5_ : "";
+}
+
+// A part, and that the object is the one that was opened. Of an object of one part also that it
+// arrived as it is; it is fetched again otherwise.
+void ObjectFile::download_checked(int64_t offset, std::vector<char>& content) {
+  std::string problem;
+  for (int attempt = 0; attempt < kDamagedAttempts; ++attempt) {
+    download(offset, static_cast<int64_t>(content.size()), content.data());
+    if (!reads_one_version_) check_version();
+    if (static_cast<int64_t>(content.size()) < bytes()) return;
+    ContentSums sums(info_, expected_md5());
+    sums.add(content.data(), content.size());
+    problem = sums.problem(uri_, *shared_.check);
+    if (problem.empty()) return;
+    ++shared_.counters->retries;
+  }
+  throw ObjectChanged(ErrorCode::kCorruption, problem);
+}
+
+// Why all parts together are not what the store or the writer says; "" if they are. Of an object of
+// several parts.
+std::string ObjectFile::damage_of(const PartialObject& partial) {
+  ContentSums sums(info_, expected_md5());
+  if (!sums.are_known() || partial.parts() < 2) return "";
+  std::vector<char> piece(size_t{1} << 20);
+  for (int64_t at = 0; at < bytes();) {
+    const ssize_t got = ::pread(partial.descriptor(), piece.data(), piece.size(), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return "";  // an error of the disk, which readers meet themselves
+    sums.add(piece.data(), static_cast<size_t>(std::min<int64_t>(got, bytes() - at)));
+    at += got;
+  }
+  return sums.problem(uri_, *shared_.check);
+}
+
+void ObjectFile::check_version() {
+  std::optional<ObjectInfo> now;
+  with_retries(*shared_.counters, [&] { now = store_.find(uri_); });
+  require_unchanged(now);
+}
+
+void ObjectFile::require_unchanged(const std::optional<ObjectInfo>& now) {
+  if (!now)
+    throw ObjectChanged(
+        ErrorCode::kNotFound,
+        cat(uri_.shown(), " no longer exists; it was there when the data set was opened"));
+  const std::lock_guard lock(mutex_);
+  if (differs(info_, *now) || (!etag_.empty() && !now->etag.empty() && etag_ != now->etag))
+    throw ObjectChanged(
+        ErrorCode::kCorruption,
+        cat(uri_.shown(), " has changed since the data set was opened: it has ", now->bytes,
+            " bytes and the etag ", now->etag.empty() ? "none" : now->etag, ", it had ",
+            info_.bytes, etag_.empty() ? "" : cat(" and ", etag_),
+            "; start again to read what it is now"));
+  if (etag_.empty()) etag_ = now->etag;
+  if (md5_.empty()) md5_ = now->md5;
+}
+
+// Before the last part is announced: throws when the object as a whole is damaged. False when it
+// has other parts now. Called with the lock held, which is released meanwhile.
+bool ObjectFile::may_complete(std::unique_lock<std::mutex>& lock) {
+  if (missing_ > 1) return true;
+  const std::shared_ptr<PartialObject> partial = partial_;
+  lock.unlock();
+  const std::string problem = damage_of(*partial);
+  if (!problem.empty()) {
+    log_warn(problem);  // a reader may have had all that it wanted
+    throw ObjectChanged(ErrorCode::kCorruption, problem);
+  }
+  lock.lock();
+  return partial_ == partial;
+}
+
+}  // namespace emblem

@@ -1,0 +1,26 @@
+// model/lookup/key_arrays.h - small copies of keys and offsets on a model's device, with a CPU file
+// and a CUDA file.
+#pragma once
+
+#include <cstdint>
+
+#include "core/device/context.h"
+#include "embedding/lookup.h"
+
+namespace emblem {
+
+// to[b] = shift + the first key of bag b, for each bag. `to` has room for bags_of(keys).
+void shift_offsets(const Context& context, const FeatureKeys& keys, int32_t shift, int32_t* to);
+
+void fill(const Context& context, float value, int64_t count, float* to);
+
+// to[b] = the first key of bag b; 0 where it has none.
+void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to);
+
+namespace cuda {
+void shift_offsets(const Context& context, const FeatureKeys& keys, int32_t shift, int32_t* to);
+void fill(const Context& context, float value, int64_t count, float* to);
+void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to);
+}  // namespace cuda
+
+}  // namespace emblem

@@ -1,0 +1,105 @@
+#include "train/report/run_report.h"
+
+#include "core/system/log.h"
+#include "core/text/text.h"
+#include "train/report/pass_bar.h"
+#include "train/run/lookup_report.h"
+
+namespace emblem {
+namespace {
+
+// "loss 0.5 (a 0.2, b 0.3), auc 0.71, step 12, epoch 1"
+std::string note_of(const StepReport& report) {
+  std::string text = "loss " + format_metric(report.loss);
+  std::string parts;
+  for (const auto& [name, value] : report.losses)
+    parts += cat(parts.empty() ? "" : ", ", name, " ", format_metric(value));
+  if (!parts.empty()) text += " (" + parts + ")";
+  for (const auto& [name, value] : report.metrics)
+    text += cat(", ", name, " ", format_metric(value));
+  return cat(text, ", step ", report.step, ", epoch ", report.epoch + 1);
+}
+
+}  // namespace
+
+void RunReport::watch(TrainCallbacks& callbacks) {
+  callbacks.step = [this](const StepReport& report) { show(report); };
+  callbacks.evaluation = [this](const EvaluationReport& report) { show(report); };
+  callbacks.validation = [this](const ValidationReport& report) { show(report); };
+  callbacks.warning = [this](const std::string& text) {
+    interrupt_bar();
+    log_warn(text);
+  };
+  callbacks.evaluating = [this, bar = pass_bar("evaluating")](const PassProgress& pass) {
+    if (!is_evaluating_) interrupt_bar();
+    is_evaluating_ = pass.state == PassProgress::State::kRuns;
+    bar(pass);
+  };
+}
+
+void RunReport::begin(const Trainer& trainer) {
+  if (!trainer.world().writes()) return;
+  log_.emplace(trainer.config().model_dir(), trainer.config().train_config(), trainer.steps());
+  label_positive_ = trainer.config().data_config().label_positive();
+  bar_.emplace("training", trainer.expected_rows()).update(0);
+}
+
+void RunReport::end_steps(const Trainer& trainer) {
+  if (!bar_) return;
+  bar_->set_total(trainer.expected_rows());
+  bar_->finish();
+  bar_.reset();
+}
+
+void RunReport::interrupt_bar() {
+  if (bar_) bar_->interrupt();
+}
+
+void RunReport::show(const StepReport& report) {
+  if (report.is_due) log_->add_step(report);
+  if (!bar_) return;
+  bar_->set_total(report.expected_rows);
+  bar_->update(report.rows, note_of(report));
+}
+
+void RunReport::show(const EvaluationReport& report) {
+  const Evaluation& evaluation = report.evaluation;
+  if (report.restored_step)
+    return log_->add_restored(report.step, report.epoch, *report.restored_step, evaluation.metrics);
+  log_->add_evaluation(report.step, report.epoch, evaluation.metrics);
+  interrupt_bar();
+  std::string line = cat("step ", report.step, ": ", to_text(evaluation));
+  if (evaluation.bad_rows > 0) line += cat("  (skipped ", evaluation.bad_rows, " bad rows)");
+  log_info(line);
+  std::string undefined = undefined_metrics_reason(evaluation, label_positive_);
+  if (undefined != undefined_) {
+    undefined_ = std::move(undefined);
+    if (!undefined_.empty()) log_warn(undefined_);
+  }
+  std::vector<std::string> reported = features_to_report(evaluation.lookups);
+  if (reported == reported_) return;
+  reported_ = std::move(reported);
+  log_missing_values(evaluation.lookups, LookupPass::kEvaluation);
+}
+
+void RunReport::show(const ValidationReport& report) {
+  interrupt_bar();
+  log_info(cat("step ", report.step, ": ", to_text(Evaluation{.metrics = report.window.metrics}),
+               "  (progressive validation of ", report.window.rows, " rows; ", report.lag.messages,
+               " messages and ", format_metric(report.lag.seconds), " s behind)"));
+}
+
+TrainSummary train(const Context& context, const config::PipelineConfig& config,
+                   const TrainOptions& options) {
+  RunReport report;
+  TrainOptions watched = options;
+  report.watch(watched.callbacks);
+  Trainer trainer(context, config, watched);
+  report.begin(trainer);
+  while (trainer.step()) {
+  }
+  report.end_steps(trainer);
+  return trainer.close();
+}
+
+}  // namespace emblem
