@@ -73,17 +73,17 @@ function(emblem_fetch_arrow root problem)
   endif()
   set(wheel ${EMBLEM_DEPS}/downloads/pyarrow-${arrow_version}-cp311-cp311-manylinux_2_28_${machine}.whl)
   if(NOT EXISTS ${wheel})
-    find_program(EMBLEM_PYTHON python3)
     message(STATUS "emblem: fetching pyarrow ${arrow_version} for Arrow C++")
-    execute_process(COMMAND ${EMBLEM_PYTHON} -m venv ${EMBLEM_DEPS}/venv OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE failed)
+    execute_process(COMMAND python3 -m venv ${EMBLEM_DEPS}/venv OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed)
     if(NOT failed)
       execute_process(COMMAND ${EMBLEM_DEPS}/venv/bin/python -m pip download --quiet --disable-pip-version-check --no-deps
         --only-binary :all: --implementation cp --python-version 3.11 --abi cp311 --platform manylinux_2_28_${machine}
-        --retries 1 --timeout 15 --dest ${EMBLEM_DEPS}/downloads pyarrow==${arrow_version}
-        OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE failed)
+        --retries 3 --timeout 60 --dest ${EMBLEM_DEPS}/downloads pyarrow==${arrow_version}
+        OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed)
     endif()
     if(failed OR NOT EXISTS ${wheel})
-      set(${problem} "pip could not fetch pyarrow ${arrow_version}" PARENT_SCOPE)
+      string(REGEX REPLACE "[ \n]+" " " said "${said}")
+      set(${problem} "pip could not fetch pyarrow ${arrow_version} (${failed}): ${said}" PARENT_SCOPE)
       return()
     endif()
   endif()
