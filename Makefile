@@ -26,10 +26,9 @@ demo: setup
 
 test: configure
 	@python3 tools/check_layers.py src
-	@cmake --build $(BUILD) -j $(JOBS)
+	@bash tools/test_clients.sh >/dev/null & cmake --build $(BUILD) -j $(JOBS) && wait $$!
 	@python3 tools/compile_cost.py $(BUILD)
-	@bash tools/test_clients.sh >/dev/null
-	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 600 -LE slow
+	@cd $(BUILD) && ctest --output-on-failure -j $$(($(JOBS) + 1)) --timeout 600 -LE slow # some tests wait for most of their time
 
 # Without objects: does every source include what it uses, are names of anonymous namespaces unique in a library? Those of
 # some modules: make check-single MODULES="core config"

@@ -96,7 +96,7 @@ if(EMBLEM_SANITIZE)
   target_link_options(emblem_options INTERFACE -fsanitize=${EMBLEM_SANITIZE})
   if(EMBLEM_SANITIZE MATCHES thread)
     target_compile_options(emblem_options INTERFACE
-      "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_SOURCE_DIR}/tools/tsan_protobuf.h>")
+      "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${PROJECT_SOURCE_DIR}/tools/tsan_protobuf.h>")
   endif()
 endif()
 

@@ -45,17 +45,17 @@ function(emblem_build_levels)
       string(APPEND settings "set(${name} [==[$CACHE{${name}}]==] CACHE STRING \"\" FORCE)\n")
     endif()
   endforeach()
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/levels.cmake CONTENT "${settings}" @ONLY) # written only if it changes
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/levels.cmake CONTENT "${settings}" @ONLY) # written only if it changes
   include(ExternalProject)
   set(before emblem)
   foreach(level ${EMBLEM_LEVELS})
-    set(folder ${CMAKE_BINARY_DIR}/${level})
+    set(folder ${PROJECT_BINARY_DIR}/${level})
     ExternalProject_Add(emblem_${level}
-      SOURCE_DIR ${CMAKE_SOURCE_DIR} BINARY_DIR ${folder} PREFIX ${folder}/external
-      CMAKE_ARGS -C ${CMAKE_BINARY_DIR}/levels.cmake -DEMBLEM_LEVEL=${level} -DEMBLEM_LEVELS= -DEMBLEM_TESTS=OFF
+      SOURCE_DIR ${PROJECT_SOURCE_DIR} BINARY_DIR ${folder} PREFIX ${folder}/external
+      CMAKE_ARGS -C ${PROJECT_BINARY_DIR}/levels.cmake -DEMBLEM_LEVEL=${level} -DEMBLEM_LEVELS= -DEMBLEM_TESTS=OFF
       BUILD_COMMAND ${CMAKE_COMMAND} --build <BINARY_DIR> --target emblem_library
       INSTALL_COMMAND "" BUILD_ALWAYS ON USES_TERMINAL_CONFIGURE ON USES_TERMINAL_BUILD ON DEPENDS ${before})
-    ExternalProject_Add_StepDependencies(emblem_${level} configure ${CMAKE_BINARY_DIR}/levels.cmake)
+    ExternalProject_Add_StepDependencies(emblem_${level} configure ${PROJECT_BINARY_DIR}/levels.cmake)
     set(before emblem_${level})
     install(CODE "
       set(strip)

@@ -2,18 +2,42 @@
 #
 # A folder src/NAME, or a sub-folder such as serve/http, becomes the library emblem_NAME (emblem_serve_http): every *.cc and,
 # with CUDA, every *.cu in it and in those of its sub-folders that FOLDERS names. emblem_tests() makes the *_test.cc files of a
-# module and of its sub-folders one program, MODULE_test, run by ctest case by case. QUICK modules hold no inner loops: they are
-# compiled for little time, not for speed.
+# module and of its sub-folders one program, MODULE_test, whose cases ctest runs in a few processes. QUICK modules hold no inner
+# loops: they are compiled for little time, not for speed.
 #
 # EMBLEM_UNITY sources of a library are compiled at a time, which halves the time of a whole build: names in anonymous
 # namespaces must be unique within a library, and within the tests of a module. Sources with options of their own (kernels for
 # some CPUs) stay alone. Precompiled headers serve these units as they serve single sources.
-include(GoogleTest)
-
 function(emblem_unite target)
   if(EMBLEM_UNITY GREATER 1)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${EMBLEM_UNITY})
   endif()
+endfunction()
+
+# CUDA sources, half as many at a time as C++: nvcc takes three seconds to begin with a unit. CMake unites none before 3.31.
+function(emblem_unite_cuda sources library)
+  math(EXPR most "${EMBLEM_UNITY} / 2")
+  list(LENGTH ${sources} left)
+  if(most LESS 2 OR left LESS 2)
+    return()
+  endif()
+  set(units)
+  while(left GREATER 0)
+    if(most GREATER left)
+      set(most ${left})
+    endif()
+    list(SUBLIST ${sources} 0 ${most} part)
+    list(REMOVE_ITEM ${sources} ${part})
+    list(LENGTH ${sources} left)
+    list(TRANSFORM part REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE includes)
+    string(REPLACE ";" "" includes "${includes}")
+    list(LENGTH units unit)
+    set(joint ${CMAKE_BINARY_DIR}/generated/${library}_cuda_${unit}.cu)
+    file(CONFIGURE OUTPUT ${joint} CONTENT "${includes}" @ONLY)
+    list(APPEND units ${joint})
+  endwhile()
+  set_source_files_properties(${units} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set(${sources} ${units} PARENT_SCOPE)
 endfunction()
 
 # Tests, and what only reads options, are compiled more often than they run long. Multiplications and additions are fused as
@@ -26,7 +50,7 @@ include(PrecompiledHeaders)
 
 function(emblem_module name)
   cmake_parse_arguments(ARG "PROTOS;QUICK" "" "FOLDERS;USES;LINK" ${ARGN})
-  set(folder ${CMAKE_SOURCE_DIR}/src/${name})
+  set(folder ${PROJECT_SOURCE_DIR}/src/${name})
   string(REPLACE "/" "_" library emblem_${name})
   set(folders ${folder})
   foreach(part ${ARG_FOLDERS})
@@ -62,16 +86,16 @@ function(emblem_module name)
     endforeach()
   endif()
   if(EMBLEM_CUDA)
+    emblem_unite_cuda(cuda_sources ${library})
     list(APPEND sources ${cuda_sources})
-    set_source_files_properties(${cuda_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON) # newer versions of CMake would
   endif()
   if(NOT sources)
-    list(APPEND sources ${CMAKE_SOURCE_DIR}/cmake/empty.cc) # without CUDA
+    list(APPEND sources ${PROJECT_SOURCE_DIR}/cmake/empty.cc) # without CUDA
   endif()
 
   add_library(${library} STATIC ${sources})
   emblem_unite(${library})
-  target_include_directories(${library} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(${library} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(${library} PUBLIC emblem_options ${ARG_LINK})
   foreach(used ${ARG_USES})
     string(REPLACE "/" "_" used emblem_${used})
@@ -91,6 +115,24 @@ function(emblem_module name)
   set_property(GLOBAL APPEND PROPERTY emblem_modules ${module})
   set_property(GLOBAL APPEND PROPERTY emblem_${module}_libraries ${library})
   set_property(GLOBAL APPEND PROPERTY emblem_${module}_tests ${tests})
+endfunction()
+
+# The cases of MODULE_test in as many processes as keep each under 20 seconds, each with every n-th case: a process a case
+# takes longer to start than most cases run.
+set(emblem_processes embedding=10 serve=8 train=6 data=6 nn=5 comm=4 ps=4 plan=4 model=3 checkpoint=3 bench=3 store=3 shard=3
+  remote=3)
+function(emblem_add_cases module)
+  set(count 1)
+  if(";${emblem_processes};" MATCHES ";${module}=([0-9]+);")
+    set(count ${CMAKE_MATCH_1})
+  endif()
+  foreach(number RANGE 1 ${count})
+    math(EXPR index "${number} - 1")
+    set(test ${module}_cases_${number})
+    add_test(NAME ${test} COMMAND ${module}_test --gtest_brief=1)
+    set_tests_properties(${test} PROPERTIES LABELS ${module}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 function(emblem_tests)
@@ -115,13 +157,13 @@ function(emblem_tests)
     endforeach()
     target_compile_options(${module}_test PRIVATE ${emblem_quick_options})
     if(module MATCHES "^(data|init)$") # their tests read ORC files
-      target_sources(${module}_test PRIVATE ${CMAKE_SOURCE_DIR}/cmake/test_main.cc)
+      target_sources(${module}_test PRIVATE ${PROJECT_SOURCE_DIR}/cmake/test_main.cc)
       target_link_libraries(${module}_test PRIVATE ${libraries} GTest::gmock)
     else()
       target_link_libraries(${module}_test PRIVATE ${libraries} GTest::gmock_main)
     endif()
     emblem_precompile(${module}_test TESTS)
-    gtest_discover_tests(${module}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${module})
+    emblem_add_cases(${module})
   endforeach()
   # Pipelines that data are generated for are checked, and a served model is trained first.
   target_link_libraries(data_test PRIVATE emblem_model)
@@ -145,7 +187,7 @@ function(emblem_unite_messages target)
       string(APPEND text "#define schemas schemas_${name}\n#define file_default_instances file_default_instances_${name}\n"
         "#include \"${source}\"\n#undef schemas\n#undef file_default_instances\n")
     endforeach()
-    set(joint ${CMAKE_BINARY_DIR}/generated/${target}_messages_${unit}.cc)
+    set(joint ${PROJECT_BINARY_DIR}/generated/${target}_messages_${unit}.cc)
     file(CONFIGURE OUTPUT ${joint} CONTENT "${text}")
     target_sources(${target} PRIVATE ${joint})
     set_source_files_properties(${joint} PROPERTIES OBJECT_DEPENDS "${part}" COMPILE_OPTIONS "-w;${emblem_quick_options}"
@@ -157,15 +199,15 @@ endfunction()
 # Generates C++ from the .proto files of a module; they are included as "config/proto/x.pb.h". The clients of those with a service
 # are in the library emblem_grpc_client, where there is gRPC, as "serve/grpc/x.grpc.pb.h".
 function(emblem_protos target)
-  set(out ${CMAKE_BINARY_DIR}/generated)
+  set(out ${PROJECT_BINARY_DIR}/generated)
   foreach(proto ${ARGN})
-    file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/src ${proto})
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR}/src ${proto})
     string(REGEX REPLACE "\\.proto$" "" path ${path})
     get_filename_component(parent ${path} DIRECTORY)
     file(MAKE_DIRECTORY ${out}/${parent})
     add_custom_command(
       OUTPUT ${out}/${path}.pb.cc ${out}/${path}.pb.h
-      COMMAND protobuf::protoc --cpp_out=${out} -I ${CMAKE_SOURCE_DIR}/src ${proto}
+      COMMAND protobuf::protoc --cpp_out=${out} -I ${PROJECT_SOURCE_DIR}/src ${proto}
       DEPENDS ${ARGN})
     set(generated ${out}/${path}.pb.cc)
     file(STRINGS ${proto} services REGEX "^service ")
@@ -173,7 +215,7 @@ function(emblem_protos target)
       add_custom_command(
         OUTPUT ${out}/${path}.grpc.pb.cc ${out}/${path}.grpc.pb.h
         COMMAND protobuf::protoc --grpc_out=${out} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>
-                -I ${CMAKE_SOURCE_DIR}/src ${proto}
+                -I ${PROJECT_SOURCE_DIR}/src ${proto}
         DEPENDS ${ARGN})
       # Calls alone, no message is read or written here: not worth the compiler's time.
       set_source_files_properties(${out}/${path}.grpc.pb.cc PROPERTIES

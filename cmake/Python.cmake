@@ -21,19 +21,19 @@ endif()
 execute_process(COMMAND ${venv}/bin/python -m nanobind --cmake_dir OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE nanobind_ROOT)
 find_package(nanobind CONFIG REQUIRED)
 
-file(GLOB python_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/src/*.cc)
+file(GLOB python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.cc)
 nanobind_add_module(emblem_python BACKEND_MODULE nanobind_backend ${python_sources})
 emblem_unite(emblem_python)
-target_include_directories(emblem_python PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(emblem_python PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(emblem_python PRIVATE emblem_api)
 # The module exports its init function alone: symbols of other modules with libraries of the same names stay apart.
 target_link_options(emblem_python PRIVATE LINKER:--exclude-libs,ALL)
-set_target_properties(emblem_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/emblem)
+set_target_properties(emblem_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/emblem)
 
 # The package as it is installed: Python's files, the module, the program.
-set(package ${CMAKE_BINARY_DIR}/python/emblem)
+set(package ${PROJECT_BINARY_DIR}/python/emblem)
 add_custom_target(emblem_package ALL
-  COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_SOURCE_DIR}/python/emblem ${package}
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${PROJECT_SOURCE_DIR}/python/emblem ${package}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${package}/bin
   COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:emblem> ${package}/bin/emblem
   DEPENDS emblem_python emblem)

@@ -10,16 +10,16 @@ import tempfile
 import time
 import unittest
 
-from harness import EMBLEM, becomes_true, run
+from harness import EMBLEM, becomes_true, require_arrow, run
 from object_server import ObjectServer
-from remote_data_test import require_stores
+import remote_data_test  # sets the environment
 
 PART = 65536
 
 
 class Fuzz(unittest.TestCase):
     def setUp(self):
-        require_stores()
+        require_arrow()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.store = ObjectServer().__enter__()

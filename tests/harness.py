@@ -40,6 +40,29 @@ def run(*arguments, timeout=300, **kwargs):
                           timeout=timeout, **kwargs)
 
 
+@functools.cache
+def arrow_problem():
+    """Why this program reads no Parquet files and no object stores; "" if it does."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "a.parquet"
+        file.write_bytes(b"PAR1" * 3)
+        said = run("inspect", file).stderr
+    return said.strip().removeprefix(f"emblem: {file}: ") if "built without Arrow" in said else ""
+
+
+def require_arrow():
+    """Skips a test, or the tests of a class, of a program that was built without Arrow."""
+    if arrow_problem():
+        raise unittest.SkipTest(arrow_problem())
+
+
+def use_arrow():
+    """Ends the script of tests where the program was built without Arrow."""
+    if arrow_problem():
+        print(f"skipped: {arrow_problem()}")
+        sys.exit(SKIPPED)
+
+
 def limited_user(processes=None, address_space=None):
     """A preexec_fn that limits threads and memory: root is exempt, so it becomes a user without other processes."""
     user = 60000 + os.getpid() % 5000

@@ -5,8 +5,9 @@ import shutil
 import tempfile
 import unittest
 
-from harness import run, use_test_clients
+from harness import run, use_arrow, use_test_clients
 
+use_arrow()
 use_test_clients("pyarrow")
 import pyarrow
 import pyarrow.csv

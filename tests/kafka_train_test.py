@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import EMBLEM, Server, becomes_true, run
+from harness import EMBLEM, Server, arrow_problem, becomes_true, run
 from kafka_brokers import KafkaTest
 
 PIPELINE = """
@@ -122,6 +122,14 @@ class KafkaTrain(KafkaTest):
         self.assertEqual(self.position("killed"), self.position("undisturbed"))
         self.assertEqual(self.weights("killed"), self.weights("undisturbed"))
 
+    def send_as_arrow(self, table, topic):
+        self.succeed(run("convert", "--from", table, "--with-header", "--format", "arrow", "--to", self.folder / "arrow"))
+        self.brokers.ask("topic", topic, 1)
+        for file in sorted((self.folder / "arrow").rglob("*.arrow")):
+            message = self.folder / "message"
+            message.write_bytes(file.read_bytes()[8:])  # a file is a mark of 8 bytes, a stream and an index
+            self.brokers.ask("send", topic, 0, message, 0)
+
     def test_every_format_of_messages_learns_what_a_file_with_the_rows_does(self):
         topic = self.topic()
         data = list(rows(1000, 3))
@@ -135,13 +143,11 @@ class KafkaTrain(KafkaTest):
         self.brokers.send(topic, data, per_message=3)
         self.brokers.ask("topic", topic + "_csv", 1)
         self.brokers.send(topic + "_csv", lines, per_message=7)
-        self.succeed(run("convert", "--from", table, "--with-header", "--format", "arrow", "--to", self.folder / "arrow"))
-        self.brokers.ask("topic", topic + "_arrow", 1)
-        for file in sorted((self.folder / "arrow").rglob("*.arrow")):
-            message = self.folder / "message"
-            message.write_bytes(file.read_bytes()[8:])  # a file is a mark of 8 bytes, a stream and an index
-            self.brokers.ask("send", topic + "_arrow", 0, message, 0)
-        for name, format, options in (("", "JSON_ROWS", []), ("_csv", "CSV_ROWS", fields), ("_arrow", "ARROW_BATCH", [])):
+        formats = [("", "JSON_ROWS", []), ("_csv", "CSV_ROWS", fields)]
+        if not arrow_problem():
+            self.send_as_arrow(table, topic + "_arrow")
+            formats.append(("_arrow", "ARROW_BATCH", []))
+        for name, format, options in formats:
             with self.subTest(format):
                 self.succeed(self.train(self.address(topic + name, "until=now&max_wait_ms=0"), "formats" + name, "--set",
                                         f"data_config.stream_format={format}", *options))

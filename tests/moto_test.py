@@ -12,11 +12,11 @@ import threading
 import unittest
 import urllib.request
 
-from harness import EMBLEM, EmblemTest, Server, becomes_true, learned_files, run, use_test_clients
+from harness import EMBLEM, EmblemTest, Server, becomes_true, learned_files, require_arrow, run, use_test_clients
 
 use_test_clients("moto", "flask_cors", "boto3")
 
-from remote_data_test import require_stores  # noqa: E402 (sets the environment)
+import remote_data_test  # noqa: E402 (sets the environment)
 
 import boto3  # noqa: E402
 
@@ -45,7 +45,7 @@ class Moto(EmblemTest):
 
     @classmethod
     def setUpClass(cls):
-        require_stores()
+        require_arrow()
         super().setUpClass()
         cls.process = subprocess.Popen([sys.executable, "-c", MOTO], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         for line in cls.process.stderr:

@@ -11,7 +11,8 @@ Objects are in memory. A test runs it in its own process and looks at it directl
 
 `python3 tests/object_server.py --folder DIR --bucket NAME` serves the files of a folder for trying things by hand.
 Faults, each for the next `times` requests (with `every`: each `every`-th of them) whose "METHOD path?query" contains `match`:
-    503        an answer SlowDown; 403, 404 and 500 likewise
+    503        an answer SlowDown; 301, 403, 404 and 500 likewise
+    skew       an answer RequestTimeTooSkewed
     lost       the request has its effect, but its answer is 503
     cut        the connection is closed after `bytes` bytes of the body
     short      the body ends after `bytes` bytes though the connection stays open, then closes after 1 s
@@ -211,9 +212,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.fault is None:
             return True
         kind = self.fault.kind
-        if kind in ("403", "404", "500", "503"):
-            code = {"403": "AccessDenied", "404": "NoSuchKey", "500": "InternalError", "503": "SlowDown"}[kind]
-            self.fail(int(kind), code)
+        codes = {"301": "PermanentRedirect", "403": "AccessDenied", "404": "NoSuchKey", "500": "InternalError",
+                 "503": "SlowDown", "skew": "RequestTimeTooSkewed"}
+        if kind in codes:
+            self.fail(403 if kind == "skew" else int(kind), codes[kind])
             return False
         if kind == "stall":
             self.store.released.wait(self.fault.seconds)

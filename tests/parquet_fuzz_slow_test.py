@@ -8,8 +8,9 @@ import tempfile
 import time
 import unittest
 
-from harness import run, use_test_clients
+from harness import run, use_arrow, use_test_clients
 
+use_arrow()
 use_test_clients("pyarrow")
 
 import pyarrow

@@ -6,8 +6,9 @@ import random
 import unittest
 import urllib.request
 
-from harness import EmblemTest, run, use_test_clients
+from harness import EmblemTest, run, use_arrow, use_test_clients
 
+use_arrow()
 use_test_clients("tritonclient", "pyarrow")
 import pyarrow
 import pyarrow.parquet

@@ -8,8 +8,9 @@ import shutil
 import tempfile
 import unittest
 
-from harness import SOURCE, learned_files, run, use_test_clients
+from harness import SOURCE, learned_files, run, use_arrow, use_test_clients
 
+use_arrow()
 use_test_clients("pyarrow", "polars", "duckdb")
 
 import duckdb
@@ -22,7 +23,7 @@ import pyarrow.orc
 import pyarrow.parquet
 
 from object_server import ObjectServer
-from remote_data_test import require_stores  # sets the environment
+import remote_data_test  # sets the environment
 
 PIPELINE = """
 train_input_path: "{data}"
@@ -353,7 +354,6 @@ class Models(Folder):
                 self.assertEqual(expected, found, f"{form}, {ids}")
 
     def test_every_format_of_a_store_gives_the_same_model(self):
-        require_stores()
         expected = None
         types = " ".join(f'input_fields {{ input_name: "C{i}" input_type: INT64 }}' for i in range(1, 27))
         with ObjectServer() as store:

@@ -15,9 +15,9 @@ import tempfile
 import time
 import unittest
 
-from harness import EMBLEM, run
+from harness import EMBLEM, require_arrow, run
 from object_server import ObjectServer
-from remote_data_test import require_stores
+import remote_data_test  # sets the environment
 
 MODEL = "s3://out/runs/1"
 STEPS, EVERY = 40, 5
@@ -32,7 +32,7 @@ CONFIG = """model_dir: "none" train_config {{ num_epochs: 1 sparse_optimizer {{ 
 
 class Chaos(unittest.TestCase):
     def setUp(self):
-        require_stores()
+        require_arrow()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.config = self.folder / "pipeline.config"

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import EMBLEM, EmblemTest, becomes_true, learned_files, run
+from harness import EMBLEM, EmblemTest, becomes_true, learned_files, require_arrow, run
 from object_server import ObjectServer
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret", "AWS_EC2_METADATA_DISABLED": "true",
@@ -19,16 +19,12 @@ os.environ.update(ENVIRONMENT)
 os.environ.pop("EMBLEM_CACHE", None)
 
 
-def built_without(feature_uri):
-    """Why this program does not read such data; "" if it does."""
-    tried = run("inspect", feature_uri, "--endpoint", "http://127.0.0.1:1")
+def require_curl():
+    """Skips a test of a program that does not read files of web servers."""
+    tried = run("inspect", "http://127.0.0.1:1/none")
     found = [line for line in tried.stderr.splitlines() if "built without" in line]
-    return found[0] if found else ""
-
-
-def require_stores():
-    if missing := built_without("s3://none/none"):
-        raise unittest.SkipTest(missing)
+    if found:
+        raise unittest.SkipTest(found[0])
 
 
 class RemoteTest(EmblemTest):
@@ -38,7 +34,7 @@ class RemoteTest(EmblemTest):
 
     @classmethod
     def setUpClass(cls):
-        require_stores()
+        require_arrow()
         super().setUpClass()
         cls.store = ObjectServer().__enter__()
         cls.lines = []
@@ -136,15 +132,13 @@ class Sources(RemoteTest):
         self.assertIn(f"{len(self.lines)}", shown.stdout.replace(",", ""))
 
     def test_files_of_a_web_server(self):
-        if missing := built_without("http://127.0.0.1:1/none"):
-            self.skipTest(missing)
+        require_curl()
         shown = self.succeed(run("inspect", f"{self.store.url}/data/train/part-0.tsv", "--cache-dir", self.cache)).stdout
         self.assertIn("Criteo", shown)
         self.fail_with(run("inspect", f"{self.store.url}/data/none.tsv", "--cache-dir", self.cache), "no such object")
 
     def test_web_servers_that_send_other_bytes_are_refused(self):
-        if missing := built_without("http://127.0.0.1:1/none"):
-            self.skipTest(missing)
+        require_curl()
         self.store.put("web", "rows.csv", b"a,b\n" + b"1,2\n" * 2_300_000)  # two parts
         self.addCleanup(self.store.heal)
         self.addCleanup(self.store.delete, "web", "rows.csv")
@@ -213,6 +207,15 @@ class Faults(RemoteTest):
         self.store.heal()
         self.store.fail("403", times=1000000)
         self.fail_with(self.train(self.models / "g", *self.remote(scheme="gs")), "gs://data/", "GOOGLE_APPLICATION_CREDENTIALS")
+
+    def test_errors_of_settings_name_the_remedy_and_are_not_tried_again(self):
+        for kind, remedy in (("skew", "the clocks of this machine and of the store differ: set this one"),
+                             ("301", "the bucket is in another region, or at another endpoint: set AWS_REGION")):
+            self.store.fail(kind, times=1000)
+            self.store.forget()
+            self.fail_with(self.train(self.models / "m", *self.remote()), remedy)
+            self.store.heal()
+            self.assertLess(self.store.count(), 5, self.store.log)
 
     def test_objects_that_change_or_vanish_while_they_are_read_are_errors(self):
         """Part 5 changes when it is asked for."""

@@ -9,8 +9,9 @@ import shutil
 import tempfile
 import unittest
 
-from harness import run, use_test_clients
+from harness import run, use_arrow, use_test_clients
 
+use_arrow()
 use_test_clients("pyarrow", "pandas", "polars", "duckdb")
 import duckdb
 import pandas

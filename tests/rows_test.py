@@ -8,8 +8,9 @@ import shutil
 import tempfile
 import unittest
 
-from harness import learned_files, run, use_test_clients
+from harness import learned_files, run, use_arrow, use_test_clients
 
+use_arrow()
 use_test_clients("pyarrow")
 
 import pyarrow

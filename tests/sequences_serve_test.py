@@ -85,7 +85,7 @@ class UnevenSequences(EmblemTest):
                       predicted.stderr)
         expected = np.array([float(line) for line in out.read_text().split()[1:]], dtype=np.float32)
         server = Server(self.folder / "repository")
-        self.addCleanup(server.stop)
+        self.addCleanup(lambda: server.process.poll() is None and server.stop())
         http, grpc = triton_http.InferenceServerClient(server.http), triton_grpc.InferenceServerClient(server.grpc)
         items, brands, *clicks = zip(*UNEVEN)
         for client, triton, options in ((http, triton_http, {}), (http, triton_http, {"binary_data": False}),
@@ -100,6 +100,10 @@ class UnevenSequences(EmblemTest):
                     np.testing.assert_array_equal(answer.as_numpy("probability").ravel(), expected)
         http.close()
         grpc.close()
+        server.stop()
+        warnings = [line for line in server.lines if "3 sequences had another length" in line]
+        self.assertEqual(len(warnings), 1, server.lines)
+        self.assertIn("repository/din/1: in a batch of requests, 3 sequences", warnings[0])
 
 
 if __name__ == "__main__":

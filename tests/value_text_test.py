@@ -8,8 +8,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from harness import run, use_test_clients
+from harness import run, use_arrow, use_test_clients
 
+use_arrow()
 use_test_clients("pyarrow", "tritonclient")
 import pyarrow
 import pyarrow.parquet

@@ -5,30 +5,33 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=build/test-clients
-if ! "$venv/bin/python" -c 'import tritonclient.http, tritonclient.grpc, numpy, prometheus_client' 2>/dev/null; then
-  if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'tritonclient[http,grpc]' numpy prometheus_client; } >&2; then
+has() { "$venv/bin/python" -c "import $1" 2>/dev/null; }
+# Modules are compiled when a test imports them: most never are. A package index does not always answer at once.
+fetch() {
+  for pause in 2 8 0; do
+    "$venv/bin/pip" install --quiet --no-compile --disable-pip-version-check "$@" >&2 && return
+    sleep $pause
+  done
+  return 1
+}
+if ! has 'tritonclient.http, tritonclient.grpc, numpy, prometheus_client'; then
+  if ! { python3 -m venv "$venv" >&2 && fetch 'tritonclient[http,grpc]' numpy prometheus_client; }; then
     echo "test_clients: no tritonclient; the tests of the server with real clients will be skipped" >&2
     echo python3
     exit 0
   fi
 fi
 # Writers of Parquet, ORC and Arrow files.
-if ! "$venv/bin/python" -c 'import pyarrow, pandas, polars, duckdb' 2>/dev/null; then
-  if ! "$venv/bin/pip" install --quiet pyarrow pandas polars duckdb >&2; then
-    echo "test_clients: no pyarrow, pandas, polars and duckdb; the tests of Parquet files of others will be skipped" >&2
-  fi
+if ! has 'pyarrow, pandas, polars, duckdb' && ! fetch pyarrow pandas polars duckdb; then
+  echo "test_clients: no pyarrow, pandas, polars and duckdb; the tests of Parquet files of others will be skipped" >&2
 fi
-# What the Python package runs with.
-if ! "$venv/bin/python" -c 'import nanobind_backend, sklearn' 2>/dev/null; then
-  if ! "$venv/bin/pip" install --quiet nanobind-backend==1.0.0 scikit-learn >&2; then
-    echo "test_clients: no nanobind-backend and scikit-learn; the tests of the Python package will be skipped" >&2
-  fi
+# What the Python package runs with, what draws its plots and checks its types.
+if ! has 'nanobind_backend, sklearn, matplotlib, mypy' && ! fetch nanobind-backend==1.0.0 scikit-learn matplotlib mypy; then
+  echo "test_clients: no nanobind-backend, scikit-learn, matplotlib and mypy; the tests of the Python package will be skipped" >&2
 fi
 # A server that speaks S3.
-if ! "$venv/bin/python" -c 'import moto.server, boto3' 2>/dev/null; then
-  if ! "$venv/bin/pip" install --quiet 'moto[server]' >&2; then
-    echo "test_clients: no moto; the test of S3 with it will be skipped" >&2
-  fi
+if ! has 'moto.server, boto3' && ! fetch 'moto[server]'; then
+  echo "test_clients: no moto; the test of S3 with it will be skipped" >&2
 fi
 # promtool out of its package, which is not installed: that would start a Prometheus server.
 if ! command -v promtool >/dev/null && ! [ -x "$venv/bin/promtool" ]; then

@@ -32,6 +32,9 @@ EMBLEM_PUBLIC {
     std::span<const uint8_t> missing = {};  // per value, 1: missing; or empty. NaN is missing, too
     std::span<const int32_t> offsets =
         {};  // [rows + 1]: row i is values [offsets[i], offsets[i + 1])
+    // "s", "ms", "us", "ns": values are int64, timestamps in this unit since 1970; "day": they are
+    // int32, dates. Empty: they are numbers.
+    std::string time_unit = {};
   };
 
   // Copies share the rows. Thread-safe: rows are only read.
@@ -64,7 +67,7 @@ EMBLEM_PUBLIC {
     // Rows of tables in memory; -1 for files, which are not opened here.
     int64_t rows() const;
 
-    struct State;  // of the library
+    struct State;  // known to the library alone
     const State* state() const { return state_.get(); }
 
    private:

@@ -16,7 +16,7 @@ namespace emblem {
 EMBLEM_PUBLIC {
   struct ModelOptions {
     std::string device = "cpu";  // or "cuda"
-    int threads = 0;             // of kernels; 0: one per CPU
+    int threads = 0;             // compute threads; 0: one per CPU
     std::string precision;       // "fp32", "bf16", "fp16"; empty: as in training
     // Asked now and then by evaluate() and predict(); true ends them with an Error of kCancelled.
     std::function<bool()> is_cancelled;

@@ -28,6 +28,18 @@ EMBLEM_PUBLIC {
 
   struct Starter;
 
+  // A field of a pipeline, or of a message in it.
+  struct Field {
+    std::string name;
+    std::string type;  // "message", "text", "bool", "int", "float" or "choice"
+    bool is_repeated = false;
+    bool is_set = false;
+    int64_t count = 0;  // elements of a repeated field
+    // Of each element, else one, the default where none is set; none of messages.
+    std::vector<std::string> values;
+    std::vector<std::string> choices;  // what a "choice" may be
+  };
+
   // A value: copies are independent. Thread-compatible.
   class EMBLEM_API Pipeline {
    public:
@@ -44,6 +56,14 @@ EMBLEM_PUBLIC {
     // name.
     void set(const std::string& field, const std::string& value);
 
+    // Removes a field, or an element: "feature_configs[2]". What is not set stays so.
+    void remove(const std::string& field);
+
+    // The fields of the message at `path` ("train_config", "feature_configs[0].id_feature"), "" for
+    // those of the pipeline. Throws Error where there is no such message; one that is not set has
+    // its fields with their defaults.
+    std::vector<Field> fields(const std::string& path = "") const;
+
     // Text that from_text reads back, with the comments of its origin where nothing was set.
     std::string text() const;
     // Columns of the data that are labels.
@@ -53,7 +73,7 @@ EMBLEM_PUBLIC {
     Pipeline& operator=(const Pipeline& other);
     ~Pipeline();
 
-    struct State;  // of the library
+    struct State;  // known to the library alone
     const State& state() const { return *state_; }
 
    private:

@@ -25,7 +25,7 @@ EMBLEM_PUBLIC {
     bool is_due = false;                  // one of every log_step_count_steps, or the last
     double loss = 0;
     double samples_per_second = 0;          // where it is due
-    std::map<std::string, double> metrics;  // of training
+    std::map<std::string, double> metrics;  // train_metrics
   };
 
   struct EvaluationInfo {
@@ -38,9 +38,17 @@ EMBLEM_PUBLIC {
     bool resume = false;    // continue its latest checkpoint; false: it must hold none
     std::string init_from;  // a checkpoint to begin with; empty: none
     std::string device = "cpu";
-    int threads = 0;        // of kernels; 0: one per CPU
+    int threads = 0;        // compute threads; 0: one per CPU
     std::string precision;  // "fp32", "bf16", "fp16"; empty: as the pipeline says
     int64_t max_steps = 0;  // 0: as the pipeline says
+
+    // Whose environment variables say which rank of several this process is: "torchrun" (RANK,
+    // WORLD_SIZE, MASTER_ADDR, MASTER_PORT, which `emblem launch` sets as well), "openmpi",
+    // "mpich", "slurm", or "" for the first that are set. "none": it trains alone. All ranks give
+    // the same pipeline, data and options, and call the same functions; model_dir is in a file
+    // system that they share. The callbacks on_step, on_evaluation and on_checkpoint are called on
+    // rank 0.
+    std::string ranks_from = "none";
 
     // Called by the thread that steps. What they throw ends the run, and is thrown by step().
     std::function<void(const StepInfo&)> on_step;
@@ -55,11 +63,12 @@ EMBLEM_PUBLIC {
   struct TrainingResult {
     std::string outcome;             // "finished", "stopped early", "interrupted"
     int64_t steps = 0;               // in all, those before a resume included
-    int64_t rows = 0, bad_rows = 0;  // of this run
+    int64_t rows = 0, bad_rows = 0;  // rows of this run
     double seconds = 0;
     std::string checkpoint;  // the last one
-    Evaluation
-        evaluation;  // of the weights at the end; without metrics where nothing was evaluated
+    // Of the weights at the end; without metrics where nothing was evaluated.
+    Evaluation evaluation;
+    int rank = 0, ranks = 1;
   };
 
   // Used by one thread. After a function has thrown only the destructor may be called; what was

@@ -7,20 +7,29 @@
 True
 """
 
+from typing import TYPE_CHECKING, Any
+
 from emblem._runtime import Error, __version__, set_log_level
 from emblem.data import Data
+from emblem.launching import launch
 from emblem.model import Evaluation, Model, load
 from emblem.pipeline import Pipeline, init
 from emblem.serving import Client, serve
 from emblem.training import TrainingResult, cv, train
 
-__all__ = ["Client", "Data", "Error", "Evaluation", "Model", "Pipeline", "TrainingResult", "cv", "init", "load", "serve",
-           "set_log_level", "train"]
+__all__ = ["Client", "Data", "Error", "Evaluation", "Model", "Pipeline", "TrainingResult", "cv", "init", "launch", "load",
+           "serve", "set_log_level", "train"]
 
 
-def __getattr__(name):
+if TYPE_CHECKING:
+    from emblem.sklearn import EmblemClassifier as EmblemClassifier
+    from emblem.sklearn import EmblemRanker as EmblemRanker
+    from emblem.sklearn import EmblemRegressor as EmblemRegressor
+
+
+def __getattr__(name: str) -> Any:
     # scikit-learn is imported only where its estimators are asked for.
-    if name in ("EmblemClassifier", "EmblemRegressor"):
+    if name in ("EmblemClassifier", "EmblemRanker", "EmblemRegressor"):
         from emblem import sklearn
         return getattr(sklearn, name)
     raise AttributeError(f"module 'emblem' has no attribute '{name}'")

@@ -3,7 +3,7 @@ import os
 import sys
 
 
-def main():
+def main() -> None:
     from emblem._runtime import PROGRAM
     if not PROGRAM.exists():
         sys.exit("emblem: this installation has no program; it has the Python package alone")

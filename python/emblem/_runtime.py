@@ -1,9 +1,12 @@
 """What the process has once: the engine, its log as Python's logging, its errors as exceptions."""
+from __future__ import annotations
+
 import atexit
 import importlib.metadata
 import logging
 import pathlib
 import warnings
+from typing import Any, Union
 
 DISTRIBUTION = "emblem-recsys"  # on PyPI, "emblem" is another project with the same import name
 LOG = logging.getLogger("emblem")
@@ -14,15 +17,15 @@ class Error(Exception):
     """What went wrong, in one line. `code`: invalid_argument, not_found, corruption, unavailable, out_of_memory,
     unsupported, cancelled, unauthenticated, permission_denied or internal."""
 
-    def __init__(self, message, code="internal"):
-        super().__init__(message)
+    def __init__(self, message: str, code: str = "internal") -> None:
+        super().__init__(" ".join(str(message).split("\n")))  # values that it quotes may have several lines
         self.code = code
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return Error, (str(self), self.code)
 
 
-def _warn_of_clash():
+def _warn_of_clash() -> None:
     try:
         other = importlib.metadata.distribution("emblem")
     except importlib.metadata.PackageNotFoundError:
@@ -38,12 +41,12 @@ __version__ = _core.version
 PROGRAM = pathlib.Path(__file__).with_name("bin") / "emblem"
 
 
-def set_log_level(level):
+def set_log_level(level: Union[int, str]) -> None:
     """The lowest level of the log, as logging has them. The engine's lines go to the logger "emblem"."""
     LOG.setLevel(level)
 
 
-def _log(level, line):
+def _log(level: int, line: str) -> None:
     LOG.log(_LEVELS[level], line)
 
 

@@ -1,6 +1,9 @@
 """Rows in the forms that Python has them in, as the engine reads them."""
+from __future__ import annotations
+
 import os
 import sys
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -9,6 +12,22 @@ from emblem._runtime import Error
 
 # NumPy's kinds of whole numbers and their sizes that the engine reads as they are.
 _AS_THEY_ARE = {np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32), np.dtype(np.int64)}
+# Units of NumPy's times that are units of Arrow's, and what others become without loss.
+_TIME_UNITS = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "D": "day", "h": "s", "m": "s", "W": "day", "M": "day", "Y": "day"}
+_NUMPY_UNIT = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "day": "D"}
+
+
+class _Column(NamedTuple):
+    """A column as the engine takes it."""
+    name: str
+    values: Any  # a contiguous array of numbers, or a list of texts
+    missing: Optional[np.ndarray] = None  # marks, one per value
+    offsets: Optional[np.ndarray] = None  # of lists
+    time_unit: str = ""
+
+
+class _NeedsArrow(Exception):
+    """A column that only Arrow has a type for."""
 
 
 class Data:
@@ -22,12 +41,12 @@ class Data:
     2
     """
 
-    def __init__(self, source):
+    def __init__(self, source: Any) -> None:
         self.core = _convert(source)
         self.is_files = self.core.rows < 0
         self._source = source
 
-    def column(self, name):
+    def column(self, name: str) -> np.ndarray:
         """The values of a column of rows in memory."""
         source = self._source._source if isinstance(self._source, Data) else self._source
         try:
@@ -37,22 +56,22 @@ class Data:
         return values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
 
     @property
-    def rows(self):
+    def rows(self) -> Optional[int]:
         """Rows in memory; None for files, which are opened when they are read."""
         return None if self.is_files else self.core.rows
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "emblem.Data(files)" if self.is_files else f"emblem.Data({self.rows} rows)"
 
 
-def to_core(source):
+def to_core(source: Any) -> Optional[_core.Data]:
     """What the engine takes; None: no data."""
     if source is None:
         return None
     return source.core if isinstance(source, Data) else _convert(source)
 
 
-def _convert(source):
+def _convert(source: Any) -> _core.Data:
     if isinstance(source, Data):
         return source.core
     if isinstance(source, (str, os.PathLike)):
@@ -73,13 +92,13 @@ def _convert(source):
                 "iterator of these", "invalid_argument")
 
 
-def _is_pandas(source):
+def _is_pandas(source: Any) -> bool:
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(source, pandas.DataFrame)
 
 
 # The index is not a column: a Parquet file that is written with index=False holds the same.
-def _of_pandas(frame):
+def _of_pandas(frame: Any) -> _core.Data:
     if not frame.columns.is_unique:
         twice = sorted({str(name) for name in frame.columns[frame.columns.duplicated()]})
         raise Error(f"the DataFrame has column {twice[0]!r} twice; rename one of them", "invalid_argument")
@@ -87,16 +106,19 @@ def _of_pandas(frame):
         import pyarrow
     except ImportError:
         return _of_columns({str(name): frame[name] for name in frame.columns})
-    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    try:
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except pyarrow.ArrowException as error:
+        raise Error(f"the DataFrame cannot be read: {_in_one_line(error)}", "invalid_argument") from None
     return _core.Data.from_stream(table.__arrow_c_stream__())
 
 
-def _of_arrow_batch(batch):
+def _of_arrow_batch(batch: Any) -> _core.Data:
     import pyarrow
     return _core.Data.from_stream(pyarrow.table(batch).__arrow_c_stream__())
 
 
-def _of_array(array):
+def _of_array(array: np.ndarray) -> _core.Data:
     if array.dtype.names is not None:
         return _of_columns({name: array[name] for name in array.dtype.names})
     if array.ndim != 2:
@@ -104,7 +126,7 @@ def _of_array(array):
     return _of_columns({f"x{at}": array[:, at] for at in range(array.shape[1])})
 
 
-def _of_parts(parts):
+def _of_parts(parts: Any) -> _core.Data:
     if isinstance(parts, (list, tuple)) and parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
         return _core.Data.files(",".join(os.fspath(part) for part in parts))
     made = [_convert(part) for part in parts]
@@ -113,84 +135,137 @@ def _of_parts(parts):
     return _core.Data.join(made)
 
 
-def _of_columns(columns):
+def _of_columns(columns: Any) -> _core.Data:
     if not columns:
         raise Error("the data have no columns; expected at least one", "invalid_argument")
-    made = [_column(str(name), values) for name, values in columns.items()]
-    lengths = {name: len(offsets) - 1 if offsets is not None else len(values) for name, values, _, offsets in made}
+    try:
+        made = [_column(str(name), values) for name, values in columns.items()]
+    except _NeedsArrow as problem:
+        return _through_arrow(columns, str(problem))
+    lengths = [len(column.offsets) - 1 if column.offsets is not None else len(column.values) for column in made]
+    for column, length in zip(made, lengths):
+        if length != lengths[0]:
+            raise Error(f"column {column.name!r} has {length} values, but column {made[0].name!r} has {lengths[0]}",
+                        "invalid_argument")
+    return _core.Data.from_columns([tuple(column) for column in made])
+
+
+# Structs, lists of lists, decimals and the like, where pyarrow is installed.
+def _through_arrow(columns: Any, problem: str) -> _core.Data:
+    try:
+        import pyarrow
+    except ImportError:
+        raise Error(f"{problem}; install pyarrow, or give an Arrow table", "invalid_argument") from None
+    made = {}
+    for name, values in columns.items():
+        try:
+            made[str(name)] = pyarrow.array(values, from_pandas=True)
+        except (pyarrow.ArrowException, ValueError, TypeError) as error:
+            raise Error(f"column {str(name)!r} cannot be read: {_in_one_line(error)}", "invalid_argument") from None
+    lengths = {name: len(values) for name, values in made.items()}
     first = next(iter(lengths))
     for name, length in lengths.items():
         if length != lengths[first]:
             raise Error(f"column {name!r} has {length} values, but column {first!r} has {lengths[first]}", "invalid_argument")
-    return _core.Data.from_columns(made)
+    return _core.Data.from_stream(pyarrow.table(made).__arrow_c_stream__())
 
 
-def _is_missing(value):
-    return value is None or value is getattr(sys.modules.get("pandas"), "NA", None) or (
+def _in_one_line(error: BaseException) -> str:
+    return " ".join(str(part) for part in error.args).replace("\n", " ").strip() or type(error).__name__
+
+
+def _is_missing(value: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT)) or (
         isinstance(value, float) and value != value)
 
 
-def _column(name, values):
-    """(name, array or list of texts, marks of missing values or None, offsets or None)"""
+def _column(name: str, values: Any) -> _Column:
     array = values if isinstance(values, np.ndarray) else np.asarray(_plain(values), dtype=_dtype(values))
     if array.ndim == 2 and array.dtype != object:  # vectors
         offsets = np.arange(0, array.size + 1, array.shape[1], dtype=np.int32) if array.shape[1] else None
-        return (name, _numbers(name, array.reshape(-1)), None, offsets)
+        return _Column(name, _numbers(name, array.reshape(-1)), None, offsets)
     if array.ndim != 1:
         raise Error(f"column {name!r} has {array.ndim} dimensions; expected one", "invalid_argument")
     if array.dtype.kind in "US":
-        return (name, [value if isinstance(value, str) else value.decode() for value in array.tolist()], None, None)
+        return _Column(name, [value if isinstance(value, str) else value.decode() for value in array.tolist()])
     if array.dtype.kind == "M":
-        raise Error(f"column {name!r} holds dates; give them as an Arrow table, or as text", "invalid_argument")
-    return _objects(name, array.tolist()) if array.dtype == object else (name, _numbers(name, array), None, None)
+        return _times(name, array)
+    return _objects(name, array.tolist()) if array.dtype == object else _Column(name, _numbers(name, array))
 
 
-# pandas' own types of columns become objects, in which missing values are what they are.
-def _plain(values):
-    return values.astype(object) if hasattr(values, "astype") and not isinstance(
-        getattr(values, "dtype", None), np.dtype) else values
+# Types of columns of pandas' own become arrays of NumPy's, or objects, in which missing values are what they are.
+def _plain(values: Any) -> Any:
+    dtype: Any = getattr(values, "dtype", None)
+    if not hasattr(values, "astype") or isinstance(dtype, np.dtype):
+        return values
+    if getattr(dtype, "kind", "") == "M" and hasattr(dtype, "unit"):  # with a time zone
+        return values.to_numpy(dtype=f"M8[{dtype.unit}]")
+    return values.astype(object)
 
 
-def _dtype(values):
+def _dtype(values: Any) -> Any:
     if isinstance(values, (list, tuple)) and any(not isinstance(value, (int, float, bool, np.number)) for value in values):
         return object
     return None
 
 
-def _numbers(name, array):
+def _numbers(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype not in _AS_THEY_ARE:
         kind = array.dtype.kind
+        if kind == "m":
+            raise _NeedsArrow(f"column {name!r} holds durations")
         if kind not in "biuf":
             raise Error(f"column {name!r} is of type {array.dtype}; expected numbers, bools or text", "invalid_argument")
         if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-            raise Error(f"column {name!r} has uint64 values above 2^63-1; give them as an Arrow table, or as text",
-                        "invalid_argument")
+            raise _NeedsArrow(f"column {name!r} has uint64 values above 2^63-1")
         array = array.astype(np.float32 if kind == "f" and array.dtype.itemsize < 4 else np.float64 if kind == "f" else np.int64)
     return np.ascontiguousarray(array)
 
 
-def _objects(name, values):
+def _times(name: str, array: np.ndarray) -> _Column:
+    unit = _TIME_UNITS.get(np.datetime_data(array.dtype)[0])
+    if unit is None:
+        raise _NeedsArrow(f"column {name!r} is of type {array.dtype}")
+    ticks = array.astype(f"M8[{_NUMPY_UNIT[unit]}]")
+    missing = np.isnat(ticks)
+    values = ticks.view(np.int64)
+    if unit == "day":
+        values = np.where(missing, 0, values).astype(np.int32)
+    return _Column(name, np.ascontiguousarray(values), missing.astype(np.uint8) if missing.any() else None, None, unit)
+
+
+def _objects(name: str, values: list) -> _Column:
     missing = np.fromiter((_is_missing(value) for value in values), dtype=np.uint8, count=len(values))
     known = [value for value, gone in zip(values, missing) if not gone]
     marks = missing if missing.any() else None
-    if known and all(isinstance(value, (list, tuple, np.ndarray)) for value in known):
+
+    def are(*types: type) -> bool:
+        return bool(known) and all(isinstance(value, types) for value in known)
+
+    if are(list, tuple, np.ndarray):
         return _lists(name, values, missing)
-    if known and all(isinstance(value, (bool, np.bool_)) for value in known):
-        return (name, np.array([0 if gone else int(value) for value, gone in zip(values, missing)], np.int64), marks, None)
-    if known and all(isinstance(value, (int, np.integer)) for value in known):
-        return (name, np.array([0 if gone else int(value) for value, gone in zip(values, missing)], np.int64), marks, None)
-    if known and all(isinstance(value, (int, float, np.number)) for value in known):
-        return (name, np.array([np.nan if gone else float(value) for value, gone in zip(values, missing)]), None, None)
-    return (name, ["" if gone else str(value) for value, gone in zip(values, missing)], marks, None)
+    if are(bool, np.bool_) or are(int, np.integer) and not any(isinstance(value, bool) for value in known):
+        try:
+            return _Column(name, np.array([0 if gone else int(value) for value, gone in zip(values, missing)], np.int64), marks)
+        except OverflowError:
+            raise _NeedsArrow(f"column {name!r} has whole numbers of more than 64 bits, or above 2^63-1") from None
+    if are(int, float, np.number):
+        return _Column(name, np.array([np.nan if gone else float(value) for value, gone in zip(values, missing)]))
+    if known and not are(str, bytes, int, float, bool, np.number, np.bool_, np.str_):
+        odd = next(value for value in known if not isinstance(value, str))
+        raise _NeedsArrow(f"column {name!r} holds values of type {type(odd).__name__}")
+    return _Column(name, ["" if gone else value.decode() if isinstance(value, bytes) else str(value)
+                          for value, gone in zip(values, missing)], marks)
 
 
-def _lists(name, values, missing):
+def _lists(name: str, values: list, missing: np.ndarray) -> _Column:
     lengths = [0 if gone else len(value) for value, gone in zip(values, missing)]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     flat = [item for value, gone in zip(values, missing) if not gone for item in value]
     if not flat:
-        return (name, np.zeros(0, np.int64), None, offsets)
-    _, inner, marks, nested = _column(name, flat)
-    if nested is not None:
-        raise Error(f"column {name!r} holds lists of lists; give them as an Arrow table", "invalid_argument")
-    return (name, inner, marks, offsets)
+        return _Column(name, np.zeros(0, np.int64), None, offsets)
+    inner = _column(name, flat)
+    if inner.offsets is not None:
+        raise _NeedsArrow(f"column {name!r} holds lists of lists")
+    return inner._replace(offsets=offsets)

@@ -1,13 +1,20 @@
 """Trained models."""
+from __future__ import annotations
+
 import collections.abc
+import html
 import os
 import pathlib
 import shutil
 import tempfile
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
 
 from emblem import _core
+from emblem._folder import TemporaryFolder
 from emblem._runtime import Error
-from emblem.data import to_core
+from emblem.data import Data, to_core
 from emblem.pipeline import Pipeline
 
 
@@ -15,65 +22,76 @@ class Evaluation(collections.abc.Mapping):
     """Metrics by name, with the number of rows that they were measured on (0 for those of the best weights, which a training
     restored at its end)."""
 
-    def __init__(self, made):
-        self.metrics = dict(made["metrics"])
+    def __init__(self, made: Mapping[str, Any]) -> None:
+        self.metrics: dict = dict(made["metrics"])
         self.rows, self.bad_rows, self.seconds = made["rows"], made["bad_rows"], made["seconds"]
 
-    def __getitem__(self, metric):
+    def __getitem__(self, metric: str) -> float:
         return self.metrics[metric]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.metrics)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         values = ", ".join(f"{name} {value:.6g}" for name, value in self.metrics.items())
         return f"Evaluation({values}{f'; {self.rows} rows' if self.rows else ''})"
 
-    def _repr_html_(self):
-        rows = "".join(f"<tr><th>{name}</th><td>{value:.6g}</td></tr>" for name, value in self.metrics.items())
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{value:.6g}</td></tr>" for name, value in self.metrics.items())
         return f"<table>{rows}</table>"
 
 
 class Model:
     """A trained model. Calls of several threads wait for each other."""
 
-    def __init__(self, checkpoint, *, device="cpu", threads=0, precision="", folder=None, history=None):
+    def __init__(self, checkpoint: Union[str, os.PathLike], *, device: str = "cpu", threads: int = 0, precision: str = "",
+                 folder: Optional[TemporaryFolder] = None, history: Any = None) -> None:
         self._options = {"device": device, "threads": threads, "precision": precision}
         self._folder = folder  # a temporary one, which goes with the model
-        self.core = _core.Model(os.fspath(checkpoint), **self._options)
+        self.core = _core.Model(os.fspath(checkpoint), device=device, threads=threads, precision=precision)
         self.history = history  # of the training, where emblem.train made the model
 
     @property
-    def pipeline(self):
+    def pipeline(self) -> Pipeline:
         return Pipeline(self.core.pipeline)
 
     @property
-    def checkpoint(self):
+    def checkpoint(self) -> str:
         return self.core.checkpoint
 
     @property
-    def step(self):
+    def step(self) -> int:
         return self.core.step
 
-    def evaluate(self, data=None):
-        """Metrics over `data`, which have labels; by default over what the pipeline evaluates on."""
-        core = to_core(data)
-        return Evaluation(self.core.evaluate() if core is None else self.core.evaluate(core))
+    def evaluate(self, data: Any = None, metrics: Optional[Mapping[str, Callable]] = None) -> Evaluation:
+        """Metrics over `data`, which have labels; by default over what the pipeline evaluates on. metrics: further ones, functions
+        of labels and predictions, of rows in memory."""
+        data = data if data is None or isinstance(data, Data) else Data(data)
+        found = Evaluation(self.core.evaluate() if data is None else self.core.evaluate(data.core))
+        if metrics:
+            from emblem.training import own_metrics
+            if data is None or data.is_files:
+                raise Error("metrics of one's own need rows in memory", "invalid_argument")
+            found.metrics.update(own_metrics(self, metrics, data, self.pipeline))
+        return found
 
-    def predict(self, data, outputs=None):
+    def predict(self, data: Any, outputs: Optional[Sequence[str]] = None) -> np.ndarray:
         """A float32 array: [rows], or [rows, columns] where the model gives several numbers, in the order of the rows. Their
         names are those of `predict_columns`. Labels may be missing. NaN where a row cannot be read."""
         return self.predict_columns(data, outputs)[1]
 
-    def predict_columns(self, data, outputs=None):
+    def predict_columns(self, data: Any, outputs: Optional[Sequence[str]] = None) -> Tuple[List[str], np.ndarray]:
         """(names, predictions)"""
-        names, values = self.core.predict(to_core(data), list(outputs or []))
+        core = to_core(data)
+        if core is None:
+            raise Error("no data is given; expected rows or files", "invalid_argument")
+        names, values = self.core.predict(core, list(outputs or []))
         return names, values[:, 0] if len(names) == 1 else values
 
-    def save(self, folder):
+    def save(self, folder: Union[str, os.PathLike]) -> str:
         """Copies the checkpoint to a folder that does not exist yet; emblem.load and the program read it."""
         target = pathlib.Path(folder)
         if target.exists():
@@ -89,21 +107,25 @@ class Model:
             raise
         return str(target)
 
-    def export(self, folder):
+    def export(self, folder: Union[str, os.PathLike]) -> str:
         """Writes a version of a model that `emblem serve` loads: REPOSITORY/NAME. The folder of the version."""
         return self.core.export_to(os.fspath(folder))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"emblem.Model({self.checkpoint!r}, step {self.step})"
 
+    def _repr_html_(self) -> str:
+        name = html.escape(os.path.basename(self.checkpoint))
+        return f"<p>emblem.Model {name}, step {self.step}</p>" + (self.history._repr_html_() if self.history else "")
+
     # The files of the checkpoint travel with a pickle: models of estimators are small.
-    def __getstate__(self):
+    def __getstate__(self) -> dict:
         root = pathlib.Path(self.checkpoint)
         files = {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
         return {"name": root.name, "files": files, "options": self._options, "history": self.history}
 
-    def __setstate__(self, state):
-        folder = tempfile.TemporaryDirectory(prefix="emblem-")
+    def __setstate__(self, state: dict) -> None:
+        folder = TemporaryFolder()
         root = pathlib.Path(folder.name) / pathlib.Path(state["name"]).name
         for name, contents in state["files"].items():
             path = (root / name).resolve()
@@ -111,9 +133,9 @@ class Model:
                 raise Error(f"the pickled model names {name!r}, which leads out of its folder", "corruption")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(contents)
-        self.__init__(root, folder=folder, history=state["history"], **state["options"])
+        Model.__init__(self, root, folder=folder, history=state["history"], **state["options"])
 
 
-def load(checkpoint, *, device="cpu", threads=0, precision=""):
+def load(checkpoint: Union[str, os.PathLike], *, device: str = "cpu", threads: int = 0, precision: str = "") -> Model:
     """The model of a checkpoint, or of a model directory: its latest one. Addresses of stores are fetched."""
     return Model(checkpoint, device=device, threads=threads, precision=precision)

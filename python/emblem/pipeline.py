@@ -1,20 +1,125 @@
 """Pipelines: what is trained and how."""
+from __future__ import annotations
+
+import html
 import os
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+
+import numpy as np
 
 from emblem import _core
+from emblem._runtime import Error
 from emblem.data import to_core
 
 
+class Section:
+    """A message of a pipeline: its fields are attributes, with the types and the defaults of docs/configuration.md.
+
+    >>> pipeline = emblem.Pipeline("train_config {}")
+    >>> pipeline.train_config.num_epochs = 3
+    >>> pipeline.train_config.num_epochs, pipeline.train_config.seed
+    (3, 1)
+    >>> pipeline.train_config.num_epoch
+    Traceback (most recent call last):
+    AttributeError: train_config has no field 'num_epoch'; did you mean 'num_epochs'?
+    """
+
+    __slots__ = ("_pipeline", "_path")
+    _pipeline: "Pipeline"
+    _path: str
+
+    def __init__(self, pipeline: "Pipeline", path: str) -> None:
+        object.__setattr__(self, "_pipeline", pipeline)
+        object.__setattr__(self, "_path", path)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _value(self._pipeline, self._path, _field(self._pipeline, self._path, name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _field(self._pipeline, self._path, name)
+        self._pipeline[_join(self._path, name)] = value
+
+    def __delattr__(self, name: str) -> None:
+        """Removes what was set."""
+        _field(self._pipeline, self._path, name)
+        self._pipeline.core.remove(_join(self._path, name))
+
+    def __dir__(self) -> List[str]:
+        return [field["name"] for field in self._pipeline.core.fields(self._path)]
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a field is set."""
+        return any(field["name"] == name and field["is_set"] for field in self._pipeline.core.fields(self._path))
+
+    def to_dict(self) -> dict:
+        """The fields that are set, with those of the messages in it."""
+        made = {}
+        for field in self._pipeline.core.fields(self._path):
+            if field["is_set"]:
+                value = _value(self._pipeline, self._path, field)
+                made[field["name"]] = value.to_dict() if isinstance(value, Section) else value.to_list() if isinstance(
+                    value, Sections) else value
+        return made
+
+    def __repr__(self) -> str:
+        return f"<{self._path}: {self.to_dict()}>"
+
+
+class Sections(Sequence):
+    """The elements of a repeated message, as `pipeline.feature_configs`."""
+
+    def __init__(self, pipeline: "Pipeline", path: str) -> None:
+        self._pipeline, self._path = pipeline, path
+
+    def __len__(self) -> int:
+        parent, _, name = self._path.rpartition(".")
+        return int(_field(self._pipeline, parent, name)["count"])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        return Section(self._pipeline, f"{self._path}[{self._place(index)}]")
+
+    def __delitem__(self, index: int) -> None:
+        self._pipeline.core.remove(f"{self._path}[{self._place(index)}]")
+
+    def append(self, value: Mapping[str, Any]) -> None:
+        """Adds an element: a dict of its fields."""
+        self._pipeline[self._path + "[+]"] = value
+
+    def to_list(self) -> list:
+        return [one.to_dict() for one in self]
+
+    def _place(self, index: int) -> int:
+        count = len(self)
+        place = index + count if index < 0 else index
+        if not 0 <= place < count:
+            raise IndexError(f"{self._path}[{index}] does not exist: there are {count}")
+        return place
+
+    def __repr__(self) -> str:
+        return f"<{self._path}: {len(self)} elements>"
+
+
 class Pipeline:
-    """Text of the format that docs/configuration.md describes, as an object whose fields can be set.
+    """Text of the format that docs/configuration.md describes, as an object whose fields are attributes.
 
     >>> pipeline = emblem.init({"x": [1.0, 2.0, 1.5, 2.5] * 50, "y": [0, 1, 1, 0] * 50}, label="y")
     >>> pipeline["train_config.num_epochs"] = 2
+    >>> pipeline.train_config.num_epochs
+    2
+    >>> [feature.to_dict() != {} for feature in pipeline.feature_configs]
+    [True]
     >>> "num_epochs: 2" in pipeline.text
     True
     """
 
-    def __init__(self, source, summary="", warnings=()):
+    _OWN = ("core", "summary", "warnings")
+
+    def __init__(self, source: Union[str, os.PathLike, _core.Pipeline], summary: str = "",
+                 warnings: Iterable[str] = ()) -> None:
         if isinstance(source, _core.Pipeline):
             self.core = source
         elif isinstance(source, os.PathLike) or "\n" not in source and os.path.exists(source):
@@ -25,64 +130,165 @@ class Pipeline:
         self.warnings = list(warnings)
 
     @property
-    def text(self):
+    def text(self) -> str:
         return self.core.text
 
     @property
-    def labels(self):
+    def labels(self) -> List[str]:
         """Columns that are labels."""
         return self.core.labels
 
-    def __setitem__(self, field, value):
-        """Sets "path.to[0].field". True, numbers, texts and lists of them are written as the format has them."""
-        self.core.set(field, _text_of(value))
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in self._OWN:
+            raise AttributeError(name)
+        return _value(self, "", _field(self, "", name))
 
-    def update(self, settings):
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._OWN:
+            object.__setattr__(self, name, value)
+        else:
+            _field(self, "", name)
+            self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        _field(self, "", name)
+        self.core.remove(name)
+
+    def __dir__(self) -> List[str]:
+        return sorted([*object.__dir__(self), *(field["name"] for field in self.core.fields())])
+
+    def __getitem__(self, field: str) -> Any:
+        """The value of "path.to[0].field"."""
+        path, _, name = field.rpartition(".")
+        name, bracket, index = name.partition("[")
+        value = _value(self, path, _find(self, path, name))
+        if not bracket:
+            return value
+        try:
+            return value[int(index.rstrip("]"))]
+        except (ValueError, TypeError, IndexError):
+            raise Error(f"{field} does not exist", "invalid_argument") from None
+
+    def __setitem__(self, field: str, value: Any) -> None:
+        """Sets "path.to[0].field". True, numbers, texts, lists of them, and dicts of the fields of a message."""
+        _assign(self, field, value)
+
+    def __delitem__(self, field: str) -> None:
+        """Removes a field, or an element of a list."""
+        self.core.remove(field)
+
+    def update(self, settings: Mapping[str, Any]) -> "Pipeline":
         for field, value in settings.items():
             self[field] = value
         return self
 
-    def copy(self):
+    def copy(self) -> "Pipeline":
         return Pipeline(self.core.copy(), self.summary, self.warnings)
 
-    def save(self, path):
+    def save(self, path: Union[str, os.PathLike]) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.text)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"emblem.Pipeline({len(self.text)} characters, labels {self.labels})"
 
-    def __reduce__(self):
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary or self.text)}</pre>"
+
+    def __reduce__(self) -> Any:
         return _restore, (self.text, self.summary, self.warnings)
 
 
-def _restore(text, summary, warnings):
+def _restore(text: str, summary: str, warnings: List[str]) -> Pipeline:
     return Pipeline(_core.Pipeline.from_text(text), summary, warnings)
 
 
-def _text_of(value):
-    if isinstance(value, bool):
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _find(pipeline: Pipeline, path: str, name: str) -> dict:
+    fields = pipeline.core.fields(path)
+    found = next((field for field in fields if field["name"] == name), None)
+    if found is None:
+        import difflib
+        owner = f"{path} has" if path else "a pipeline has"
+        near = difflib.get_close_matches(name, [field["name"] for field in fields], 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise Error(f"{owner} no field {name!r}{hint}", "invalid_argument")
+    return found
+
+
+def _field(pipeline: Pipeline, path: str, name: str) -> dict:
+    try:
+        return _find(pipeline, path, name)
+    except Error as error:
+        raise AttributeError(str(error)) from None
+
+
+_READERS: Dict[str, Callable[[str], Any]] = {"int": int, "float": float, "text": str, "choice": str, "bool": lambda text: text == "true"}
+
+
+def _value(pipeline: Pipeline, path: str, field: dict) -> Any:
+    place = _join(path, field["name"])
+    if field["type"] == "message":
+        return Sections(pipeline, place) if field["is_repeated"] else Section(pipeline, place)
+    values = [_READERS[field["type"]](text) for text in field["values"]]
+    return values if field["is_repeated"] else values[0]
+
+
+# Sets a field. Dicts are messages, lists replace all of a repeated field.
+def _assign(pipeline: Pipeline, place: str, value: Any) -> None:
+    if isinstance(value, Section):
+        value = value.to_dict()
+    elif isinstance(value, Sections):
+        value = value.to_list()
+    if isinstance(value, Mapping):
+        pipeline.core.set(place, "{}")
+        at = f"{place[:-3]}[{len(pipeline[place[:-3]]) - 1}]" if place.endswith("[+]") else place
+        for name, one in value.items():
+            _assign(pipeline, _join(at, name), one)
+    elif isinstance(value, (list, tuple)) and any(isinstance(one, (Mapping, Section)) for one in value):
+        pipeline.core.remove(place)
+        for one in value:
+            _assign(pipeline, place + "[+]", one)
+    elif isinstance(value, (list, tuple)):
+        pipeline.core.set(place, "[]")
+        for one in value:
+            pipeline.core.set(place + "[+]", _text_of(one))
+    else:
+        pipeline.core.set(place, _text_of(value))
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_text_of(one) for one in value) + "]"
+    # Text that has quotes or spaces at its ends would lose them.
+    if isinstance(value, str) and value != value.strip(" \t\n'\""):
+        return value if value[:1] in "'\"" and value[:1] == value[-1:] else '"' + value.replace("\\", "\\\\").replace(
+            '"', '\\"').replace("\n", "\\n") + '"'
     return str(value)
 
 
-def init(data, label=None, *, label_positive="", task="", weight="", model="", categories=(), numbers=(), skipped=(),
-         valid=None, holdout=None, rows=200_000):
+def init(data: Any, label: Optional[str] = None, *, label_positive: Any = "", task: str = "", weight: str = "", model: str = "",
+         categories: Iterable[str] = (), numbers: Iterable[str] = (), skipped: Iterable[str] = (), valid: Any = None,
+         holdout: Optional[float] = None, rows: int = 200_000) -> Pipeline:
     """The pipeline that `emblem init` writes for these data: features, model and settings by what a sample of the rows says.
 
     label: the column to predict. task: "binary", "classes" or "number" (by default what the values say). valid: rows
     that evaluations read; without them `holdout`, a share of the data, 0 for none."""
+    given = to_core(data)
+    if given is None:
+        raise Error("no data is given; expected rows or files", "invalid_argument")
     core, summary, warnings = _core.init(
-        to_core(data), label or "", label_positive=str(label_positive), task=task, weight=weight, model=model,
+        given, label or "", label_positive=str(label_positive), task=task, weight=weight, model=model,
         categories=list(categories), numbers=list(numbers), skipped=list(skipped),
         valid=to_core(valid), holdout=-1.0 if holdout is None else float(holdout), sampled_rows=rows)
     return Pipeline(core, summary, warnings)
 
 
-def to_pipeline(given):
+def to_pipeline(given: Union[str, os.PathLike, Pipeline]) -> Pipeline:
     return given if isinstance(given, Pipeline) else Pipeline(given)

@@ -1,34 +1,79 @@
-"""One line that shows how far a training is, in a terminal or a notebook."""
+"""A bar that shows how far a training is, in a terminal or a notebook."""
+from __future__ import annotations
+
+import shutil
 import sys
 import time
+from typing import Any, Optional, TextIO
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 class Progress:
-    """Shows rows, the loss and the speed on stderr; nothing where stderr is not a terminal or a notebook."""
+    """One line on stderr: share, bar, rows, time, time left, speed, loss, the last evaluation. Nothing where stderr is
+    neither a terminal nor a notebook.
 
-    def __init__(self, shown=None, stream=None):
+    >>> import io
+    >>> stream = io.StringIO()
+    >>> bar = Progress(True, stream, width=60, clock=lambda: 10.0)
+    >>> bar.update({"rows": 50, "expected_rows": 100, "loss": 0.25, "samples_per_second": 10.0, "epoch": 0})
+    >>> stream.getvalue().strip()
+    '50 %|██████      | 50/100 00:00<00:05, 10 rows/s, loss 0.25'
+    """
+
+    def __init__(self, shown: Optional[bool] = None, stream: Optional[TextIO] = None, width: int = 0,
+                 clock: Any = time.monotonic) -> None:
         self.stream = stream or sys.stderr
         self.is_shown = self._can_show() if shown is None else bool(shown)
-        self.width, self.last = 0, 0.0
+        self._given_width, self._clock = width, clock
+        self._begin = clock()
+        self._last, self._shown_width = float("-inf"), 0
+        self._metrics = ""
 
-    def _can_show(self):
-        return self.stream.isatty() or "ipykernel" in sys.modules
+    def _can_show(self) -> bool:
+        return self.stream is not None and (self.stream.isatty() or "ipykernel" in sys.modules)
 
-    def update(self, event):
-        now = time.monotonic()
-        if not self.is_shown or now - self.last < 0.1:
+    def update(self, event: dict) -> None:
+        now = self._clock()
+        if not self.is_shown or now - self._last < 0.1:
             return
-        self.last = now
-        share = f"{100 * min(1.0, event['rows'] / event['expected_rows']):3.0f} % " if event["expected_rows"] else ""
-        self._write(f"{share}{event['rows']:,} rows  loss {event['loss']:.4f}  {event['samples_per_second']:,.0f} rows/s")
+        self._last = now
+        self._write(self._line(event, now - self._begin))
 
-    def _write(self, line):
-        self.stream.write("\r" + line.ljust(self.width))
+    def note_evaluation(self, event: dict) -> None:
+        self._metrics = "".join(f", {name} {value:.4g}" for name, value in list(event["metrics"].items())[:2])
+
+    def _line(self, event: dict, elapsed: float) -> str:
+        rows, expected, speed = event["rows"], event["expected_rows"], event["samples_per_second"]
+        left = f"<{_clock_time((expected - rows) / speed)}" if expected > rows and speed > 0 else ""
+        text = (f" {rows:,}{f'/{expected:,}' if expected else ''} {_clock_time(elapsed)}{left}, {speed:,.0f} rows/s, "
+                f"loss {event['loss']:.4g}{self._metrics}")
+        width = self._given_width or shutil.get_terminal_size().columns - 1
+        if not expected:
+            return text.strip()[:width]
+        share = min(1.0, rows / expected)
+        head = f"{100 * share:3.0f} %"
+        return f"{head}|{_bar(share, max(4, min(40, width - len(head) - len(text) - 2)))}|{text}"[:max(width, 20)]
+
+    def _write(self, line: str) -> None:
+        self.stream.write("\r" + line.ljust(self._shown_width))
         self.stream.flush()
-        self.width = len(line)
+        self._shown_width = len(line)
 
-    def close(self):
-        if self.width:
-            self.stream.write("\r" + " " * self.width + "\r")
+    def close(self) -> None:
+        if self._shown_width:
+            self.stream.write("\r" + " " * self._shown_width + "\r")
             self.stream.flush()
-            self.width = 0
+            self._shown_width = 0
+
+
+def _bar(share: float, width: int) -> str:
+    eighths = round(share * width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (_EIGHTHS[part] if part else "")).ljust(width)
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"

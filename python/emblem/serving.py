@@ -1,9 +1,13 @@
 """Servers of exported models, and a client of them."""
+from __future__ import annotations
+
 import json
+import os
 import subprocess
 import threading
 import urllib.error
 import urllib.request
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -15,7 +19,8 @@ _DATATYPES = {"b": "BOOL", "i": "INT64", "u": "INT64", "f": "FP32"}
 class Server:
     """`emblem serve` as a child process; ends with `close()` or the `with` block."""
 
-    def __init__(self, models, *, port=0, options=(), program=None, timeout=60):
+    def __init__(self, models: Union[str, os.PathLike], *, port: int = 0, options: Sequence[Any] = (),
+                 program: Union[str, os.PathLike, None] = None, timeout: float = 60) -> None:
         program = str(program or PROGRAM)
         command = [program, "serve", "--models", str(models), "--http-port", str(port), "--grpc-port", "0",
                    "--metrics-port", "0", *map(str, options)]
@@ -23,7 +28,7 @@ class Server:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         except OSError as error:
             raise Error(f"cannot start {program}: {error.strerror}", "unavailable") from None
-        self.lines = []
+        self.lines: List[str] = []
         self._ready = threading.Event()
         self._threads = [threading.Thread(target=self._read_output, daemon=True),
                          threading.Thread(target=self._read_log, daemon=True)]
@@ -34,7 +39,8 @@ class Server:
             reason = self.lines[-1] if self.lines else f"it was not ready after {timeout} s"
             raise Error(f"emblem serve did not start: {reason}", "unavailable")
 
-    def _read_output(self):
+    def _read_output(self) -> None:
+        assert self.process.stdout is not None
         for line in self.process.stdout:
             name, _, rest = line.strip().partition(" ")
             if name == "http":
@@ -43,15 +49,16 @@ class Server:
                 self._ready.set()
         self._ready.set()  # it has ended
 
-    def _read_log(self):
+    def _read_log(self) -> None:
+        assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line.strip())
             LOG.info("server: %s", line.strip())
 
-    def client(self, **options):
+    def client(self, **options: Any) -> Client:
         return Client(self.url, **options)
 
-    def close(self):
+    def close(self) -> None:
         """Ends it once requests in progress are answered."""
         if self.process.poll() is None:
             self.process.terminate()
@@ -62,17 +69,19 @@ class Server:
                 self.process.wait()
         for thread in self._threads:
             thread.join(10)
-        self.process.stdout.close()
-        self.process.stderr.close()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Server:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 
-def serve(models, *, port=0, options=(), program=None, timeout=60):
+def serve(models: Union[str, os.PathLike], *, port: int = 0, options: Sequence[Any] = (),
+          program: Union[str, os.PathLike, None] = None, timeout: float = 60) -> Server:
     """Serves a model repository (Model.export writes into one) until the `with` block ends.
 
     with emblem.serve("models") as server:
@@ -84,11 +93,11 @@ def serve(models, *, port=0, options=(), program=None, timeout=60):
 class Client:
     """Asks a server by the KServe v2 protocol over HTTP."""
 
-    def __init__(self, url, *, token="", timeout=60):
+    def __init__(self, url: str, *, token: str = "", timeout: float = 60) -> None:
         self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
-        self._known = {}
+        self._known: Dict[str, Dict[str, int]] = {}
 
-    def predict(self, model, columns, *, version=""):
+    def predict(self, model: str, columns: Mapping[str, Any], *, version: str = "") -> Dict[str, np.ndarray]:
         """columns: {name: values, one per row}. Returns {output: array}."""
         inputs = [_tensor(name, values, self._widths(model)) for name, values in columns.items()]
         path = f"/v2/models/{model}" + (f"/versions/{version}" if version else "") + "/infer"
@@ -96,22 +105,22 @@ class Client:
         return {one["name"]: np.asarray(one["data"], np.float32).reshape(one["shape"]) for one in answer["outputs"]}
 
     # Dimensions of each input: a column of single values is sent as [rows, 1] where a matrix is expected.
-    def _widths(self, model):
+    def _widths(self, model: str) -> Dict[str, int]:
         if model not in self._known:
             self._known[model] = {one["name"]: len(one["shape"]) for one in self.metadata(model)["inputs"]}
         return self._known[model]
 
-    def is_ready(self, model=""):
+    def is_ready(self, model: str = "") -> bool:
         try:
             self._ask(f"/v2/models/{model}/ready" if model else "/v2/health/ready")
             return True
         except Error:
             return False
 
-    def metadata(self, model):
+    def metadata(self, model: str) -> dict:
         return self._ask(f"/v2/models/{model}")
 
-    def _ask(self, path, body=None):
+    def _ask(self, path: str, body: Optional[dict] = None) -> dict:
         request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         if self.token:
@@ -126,7 +135,7 @@ class Client:
         return json.loads(text) if text else {}
 
 
-def _message_of(error):
+def _message_of(error: urllib.error.HTTPError) -> str:
     text = error.read().decode(errors="replace")
     try:
         return json.loads(text)["error"]
@@ -134,7 +143,7 @@ def _message_of(error):
         return f"{error.code} {error.reason}"
 
 
-def _tensor(name, values, widths):
+def _tensor(name: str, values: Any, widths: Mapping[str, int]) -> dict:
     array = np.asarray(values)
     if array.ndim == 1 and widths.get(name) == 2:
         array = array.reshape(-1, 1)

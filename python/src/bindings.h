@@ -21,7 +21,9 @@ namespace emblem::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// Throws where this process was forked from the one that made the runtime.
+// Whether this process made the runtime; one that was forked from it has none of its threads.
+bool owns_runtime();
+// Throws where it did not.
 void check_process();
 
 // Whether the interpreter can still be called.
@@ -78,6 +80,32 @@ decltype(auto) unlocked(Body&& body) {
   const Call call;
   return body();
 }
+
+// An object with threads, which needs the lock no longer than it takes to let it go: its threads
+// may wait for the lock to write to the log. A forked process, which has none of the threads, and
+// an interpreter that ends leave it alone.
+template <class T>
+class Held {
+ public:
+  Held() = default;
+  explicit Held(std::unique_ptr<T> object) : object_(std::move(object)) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { reset(); }
+
+  void reset() {
+    if (object_ == nullptr) return;
+    if (!owns_runtime() || !is_alive()) return void(object_.release());
+    const nb::gil_scoped_release release;
+    object_.reset();
+  }
+  void set(std::unique_ptr<T> object) { object_ = std::move(object); }
+  bool is_set() const { return object_ != nullptr; }
+  T& get() const { return *object_; }
+
+ private:
+  std::unique_ptr<T> object_;
+};
 
 // Lets signals (Ctrl-C) raise their exception here, in a callback of a long call.
 inline void check_signals() {

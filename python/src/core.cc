@@ -36,6 +36,7 @@ void start(nb::object log, int lowest, const std::string& program) {
 }
 
 void stop() {
+  if (!owns_runtime()) return;
   Call::end_all();
   runtime.reset();
   Runtime::finalize_stores();
@@ -88,6 +89,8 @@ void Call::end_all() {
   is_ending_ = true;
   while (active_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
+
+bool owns_runtime() { return runtime != nullptr && owner == ::getpid(); }
 
 void check_process() {
   EMBLEM_REQUIRE(runtime != nullptr, "emblem was ended; start another process");

@@ -26,10 +26,13 @@ bool take_array(const nb::object& values, Column& column) {
   return true;
 }
 
-// (name, values, missing or None, offsets or None): values are a contiguous array of float32,
-// float64, int32 or int64, or a list of texts.
+// (name, values, missing or None, offsets or None, unit of times or ""): values are a contiguous
+// array of float32, float64, int32 or int64, or a list of texts.
 Column to_column(const nb::tuple& given, std::vector<std::vector<std::string>>& texts) {
-  Column column{.name = nb::cast<std::string>(given[0])};
+  if (given.size() != 5)
+    throw nb::type_error("a column is not (name, values, missing, offsets, unit of times)");
+  Column column{.name = nb::cast<std::string>(given[0]),
+                .time_unit = nb::cast<std::string>(given[4])};
   const nb::object values = given[1];
   const bool is_array = take_array<float>(values, column) || take_array<double>(values, column) ||
                         take_array<int32_t>(values, column) || take_array<int64_t>(values, column);

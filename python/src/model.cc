@@ -17,18 +17,22 @@ std::function<void(int64_t, int64_t)> progress_of(nb::object progress) {
   };
 }
 
-void make_model(Model* self, const std::string& checkpoint, const std::string& device, int threads,
-                const std::string& precision, nb::object progress) {
+using HeldModel = Held<Model>;
+
+void make_model(HeldModel* self, const std::string& checkpoint, const std::string& device,
+                int threads, const std::string& precision, nb::object progress) {
   const ModelOptions options{.device = device,
                              .threads = threads,
                              .precision = precision,
                              .is_cancelled = Call::is_ending,
                              .on_progress = progress_of(std::move(progress))};
-  unlocked([&] { new (self) Model(checkpoint, options); });
+  new (self) HeldModel(unlocked([&] { return std::make_unique<Model>(checkpoint, options); }));
 }
 
-nb::tuple predict(Model& model, const Data& data, const std::vector<std::string>& outputs) {
-  auto made = std::make_unique<Predictions>(unlocked([&] { return model.predict(data, outputs); }));
+nb::tuple predict(const HeldModel& model, const Data& data,
+                  const std::vector<std::string>& outputs) {
+  auto made =
+      std::make_unique<Predictions>(unlocked([&] { return model.get().predict(data, outputs); }));
   const size_t shape[] = {static_cast<size_t>(made->rows), made->columns.size()};
   const std::vector<std::string> columns = made->columns;
   float* const values = made->values.data();
@@ -41,28 +45,30 @@ nb::tuple predict(Model& model, const Data& data, const std::vector<std::string>
 }  // namespace
 
 void add_model(nb::module_& module) {
-  nb::class_<Model>(module, "Model")
+  nb::class_<HeldModel>(module, "Model")
       .def("__init__", &make_model, "checkpoint"_a, "device"_a = "cpu", "threads"_a = 0,
            "precision"_a = "", "progress"_a = nb::none())
       .def(
           "evaluate",
-          [](Model& model, const Data& data) {
-            return to_dict(unlocked([&] { return model.evaluate(data); }));
+          [](const HeldModel& model, const Data& data) {
+            return to_dict(unlocked([&] { return model.get().evaluate(data); }));
           },
           "data"_a)
       .def("evaluate",
-           [](Model& model) { return to_dict(unlocked([&] { return model.evaluate(); })); })
+           [](const HeldModel& model) {
+             return to_dict(unlocked([&] { return model.get().evaluate(); }));
+           })
       .def("predict", &predict, "data"_a, "outputs"_a = std::vector<std::string>(),
            "(names of columns, float32 [rows, columns])")
       .def(
           "export_to",
-          [](const Model& model, const std::string& folder) {
-            return unlocked([&] { return model.export_to(folder); });
+          [](const HeldModel& model, const std::string& folder) {
+            return unlocked([&] { return model.get().export_to(folder); });
           },
           "folder"_a)
-      .def_prop_ro("pipeline", &Model::pipeline)
-      .def_prop_ro("checkpoint", &Model::checkpoint)
-      .def_prop_ro("step", &Model::step);
+      .def_prop_ro("pipeline", [](const HeldModel& model) { return model.get().pipeline(); })
+      .def_prop_ro("checkpoint", [](const HeldModel& model) { return model.get().checkpoint(); })
+      .def_prop_ro("step", [](const HeldModel& model) { return model.get().step(); });
 }
 
 }  // namespace emblem::python

@@ -18,13 +18,38 @@ nb::tuple init(const Data& data, const std::string& label, const std::string& la
   return nb::make_tuple(made.pipeline, made.summary, made.warnings);
 }
 
+nb::dict field_dict(const Field& field) {
+  nb::dict made;
+  made["name"] = field.name;
+  made["type"] = field.type;
+  made["is_repeated"] = field.is_repeated;
+  made["is_set"] = field.is_set;
+  made["count"] = field.count;
+  made["values"] = field.values;
+  made["choices"] = field.choices;
+  return made;
+}
+
+nb::list fields(const Pipeline& pipeline, const std::string& path) {
+  nb::list made;
+  for (const Field& field : pipeline.fields(path)) made.append(field_dict(field));
+  return made;
+}
+
 }  // namespace
 
 void add_pipeline(nb::module_& module) {
   nb::class_<Pipeline>(module, "Pipeline")
       .def_static("from_text", &Pipeline::from_text, "text"_a, "name"_a = "pipeline")
-      .def_static("from_file", &Pipeline::from_file, "path"_a)
+      .def_static(
+          "from_file",
+          [](const std::string& path) {
+            return unlocked([&] { return Pipeline::from_file(path); });
+          },
+          "path"_a)
       .def("set", &Pipeline::set, "field"_a, "value"_a)
+      .def("remove", &Pipeline::remove, "field"_a)
+      .def("fields", &fields, "path"_a = "", "a dict of each field of the message at `path`")
       .def("copy", [](const Pipeline& pipeline) { return Pipeline(pipeline); })
       .def_prop_ro("text", &Pipeline::text)
       .def_prop_ro("labels", &Pipeline::labels);

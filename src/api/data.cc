@@ -8,7 +8,10 @@ namespace emblem {
 namespace {
 
 ColumnSpan to_span(const api::Column& column) {
-  ColumnSpan span{.name = column.name, .missing = column.missing, .offsets = column.offsets};
+  ColumnSpan span{.name = column.name,
+                  .missing = column.missing,
+                  .offsets = column.offsets,
+                  .time_unit = column.time_unit};
   std::visit([&](const auto& values) { span.values = values; }, column.values);
   return span;
 }

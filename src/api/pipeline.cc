@@ -5,6 +5,7 @@
 #include "config/load/override.h"
 #include "core/files/file.h"
 #include "data/source/remote_storage.h"
+#include "emblem/error.h"
 #include "init/starter.h"
 
 namespace emblem::api {
@@ -47,7 +48,13 @@ Starter Pipeline::for_data(const Data& data, const StarterOptions& options) {
 }
 
 void Pipeline::set(const std::string& field, const std::string& value) {
-  apply_override(field + "=" + value, &state_->config);
+  const std::string assignment = cat(field, "=", value);
+  try {
+    apply_override(assignment, &state_->config);
+  } catch (const Error& error) {  // without the name of the program's option
+    const std::string what = error.what(), option = cat("--set ", assignment, ": ");
+    throw Error(error.code(), what.starts_with(option) ? what.substr(option.size()) : what);
+  }
   expand_runs(&state_->config);
   state_->text.clear();
 }

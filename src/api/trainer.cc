@@ -1,5 +1,7 @@
 #include "emblem/trainer.h"
 
+#include <optional>
+
 #include "api/compute.h"
 #include "api/data.h"
 #include "api/evaluation.h"
@@ -9,6 +11,7 @@
 #include "data/format/local_input.h"
 #include "data/source/uri.h"
 #include "model/check/check.h"
+#include "ranks/ranks.h"
 #include "train/report/run_setup.h"
 #include "train/run/trainer.h"
 
@@ -91,20 +94,59 @@ struct Trainer::State {
         train_rows(train, "train", storage),
         valid_rows(valid, "valid", storage),
         training(options_of(options, storage)),
-        config(complete(pipeline.state().config, train_rows.input(), valid_rows.input(), options,
-                        training)),
+        rank_options{.launcher = options.ranks_from},
+        config(complete_as_rank(pipeline.state().config, options)),
+        ranks(rank_options, "auto", config, options.resume,
+              cat("library --max-steps ", options.max_steps)),
         workers(open_workers(options.device,
                              options.threads > 0
                                  ? options.threads
-                                 : static_cast<int>(config.train_config().num_threads()))),
-        trainer(workers.context, config, training) {}
+                                 : static_cast<int>(config.train_config().num_threads()))) {
+    run([&] {
+      ranks.open_device(workers.context, "auto");
+      training.world = ranks.world();
+      trainer.emplace(workers.context, config, training);
+    });
+  }
+
+  // What a rank does before it meets the others, which are told if it fails.
+  config::PipelineConfig complete_as_rank(const config::PipelineConfig& given,
+                                          const TrainingOptions& options) {
+    silence_other_ranks(rank_options);
+    try {
+      return complete(given, train_rows.input(), valid_rows.input(), options, training);
+    } catch (const Error& error) {
+      tell_other_ranks(rank_options, "auto", error);
+      throw;
+    }
+  }
+
+  // After an error the other ranks are told, and the run, which uses the connections, has ended.
+  template <class Body>
+  void run(const Body& body) {
+    ranks.run([&] {
+      try {
+        body();
+      } catch (...) {
+        trainer.reset();
+        throw;
+      }
+    });
+  }
+
+  emblem::Trainer& open() {
+    EMBLEM_REQUIRE(trainer, "the training has ended with an error; make another Trainer");
+    return *trainer;
+  }
 
   const Storage storage;
   const GivenRows train_rows, valid_rows;
-  const TrainOptions training;
+  TrainOptions training;
+  const RankOptions rank_options;
   const config::PipelineConfig config;
+  TrainingRanks ranks;
   const Workers workers;
-  emblem::Trainer trainer;
+  std::optional<emblem::Trainer> trainer;
 };
 
 Trainer::Trainer(const Pipeline& pipeline, const Data& train, const Data& valid,
@@ -114,24 +156,40 @@ Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
-bool Trainer::step() { return state_->trainer.step(); }
-
-Evaluation Trainer::evaluate() {
-  const auto evaluation = state_->trainer.evaluate();
-  if (!evaluation) throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
-  return to_public(*evaluation);
+bool Trainer::step() {
+  bool more = false;
+  state_->run([&] { more = state_->open().step(); });
+  return more;
 }
 
-std::string Trainer::save() { return state_->trainer.save(); }
+Evaluation Trainer::evaluate() {
+  Evaluation made;
+  state_->run([&] {
+    const auto evaluation = state_->open().evaluate();
+    if (!evaluation)
+      throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
+    made = to_public(*evaluation);
+  });
+  return made;
+}
+
+std::string Trainer::save() {
+  std::string checkpoint;
+  state_->run([&] { checkpoint = state_->open().save(); });
+  return checkpoint;
+}
 
 TrainingResult Trainer::close() {
-  const TrainSummary summary = state_->trainer.close();
+  TrainSummary summary;
+  state_->run([&] { summary = state_->open().close(); });
   TrainingResult result{.outcome = to_text(summary.outcome),
                         .steps = summary.steps,
                         .rows = summary.rows,
                         .bad_rows = summary.bad_rows,
                         .seconds = summary.seconds,
-                        .checkpoint = summary.checkpoint};
+                        .checkpoint = summary.checkpoint,
+                        .rank = state_->ranks.world().rank(),
+                        .ranks = state_->ranks.world().size()};
   if (summary.evaluation) result.evaluation = to_public(*summary.evaluation);
   return result;
 }

@@ -32,7 +32,7 @@ struct ManifestTable {
   std::vector<std::string> files;  // keys of Manifest::files
 };
 
-// With it an fp16 run continues with the loss scale it had (train/run/loss_scaler.h).
+// With it an fp16 run continues with the loss scale it had (train/learner/loss_scaler.h).
 struct LossScaleState {
   double scale = 1.0;
   int64_t good_steps = 0;  // since the scale last changed

@@ -10,7 +10,7 @@
 #include "hugectr/convert.h"
 #include "model/check/check.h"
 #include "ps/config/sparse_folder.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 #include "train/state/run_state.h"
 
 namespace emblem {

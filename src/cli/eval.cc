@@ -4,12 +4,12 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
-#include "cli/ranks.h"
 #include "config/load/evaluation_input.h"
 #include "core/files/file.h"
 #include "core/system/log.h"
 #include "core/text/text.h"
-#include "train/run/lookup_report.h"
+#include "ranks/ranks.h"
+#include "train/learner/lookup_report.h"
 #include "train/state/restored.h"
 
 namespace emblem {

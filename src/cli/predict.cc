@@ -6,10 +6,10 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
-#include "cli/ranks.h"
 #include "core/files/output_file.h"
 #include "emblem/error.h"
-#include "train/run/lookup_report.h"
+#include "ranks/ranks.h"
+#include "train/learner/lookup_report.h"
 #include "train/state/restored.h"
 
 namespace emblem {

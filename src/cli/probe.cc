@@ -5,12 +5,12 @@
 #include "cli/pipeline_options.h"
 #include "cli/rank_body.h"
 #include "cli/rank_options.h"
-#include "cli/ranks.h"
 #include "config/load/load.h"
 #include "core/files/file.h"
 #include "core/math/hash.h"
 #include "core/text/text.h"
 #include "plan/probe/probe.h"
+#include "ranks/ranks.h"
 
 namespace emblem {
 namespace {

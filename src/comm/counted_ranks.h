@@ -3,20 +3,14 @@
 
 #include <cstdint>
 
-#include "comm/communicator.h"
+#include "comm/forwarded_ranks.h"
 
 namespace emblem {
 
-class CountedRanks : public Communicator {
+class CountedRanks : public ForwardedRanks {
  public:
-  explicit CountedRanks(Communicator& inner) : inner_(inner) {}
+  explicit CountedRanks(Communicator& inner) : ForwardedRanks(inner) {}
 
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  const std::vector<RankHost>& hosts() const override { return inner_.hosts(); }
-  const char* transport() const override { return inner_.transport(); }
-  void fail(const std::string& reason) noexcept override { inner_.fail(reason); }
-  void check() const override { inner_.check(); }
   bool can_use_peer_memory(const Context& context) override {
     return inner_.can_use_peer_memory(context);
   }
@@ -45,7 +39,6 @@ class CountedRanks : public Communicator {
   }
 
  private:
-  Communicator& inner_;
   Bytes bytes_;
 };
 

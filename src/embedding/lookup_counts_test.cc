@@ -1,6 +1,7 @@
 // Values that were looked up and those that found no row, against what tables say of each key.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 
 #include "embedding/tables_test.h"
@@ -10,14 +11,17 @@ namespace {
 
 class LookupCountsTest : public TablesTest {
  protected:
-  // The values of a feature, and those of them that the table has no row for now.
-  LookupCounts count(const Table& table, const Bags& bags) {
-    LookupCounts counts{static_cast<int64_t>(bags.keys.size()), 0};
-    if (table.is_static()) return counts;
+  // Of each value of a feature: 1 where the table has no row for it now.
+  std::vector<uint8_t> absent(const Table& table, const Bags& bags) {
+    std::vector<uint8_t> flags(bags.keys.size());
+    if (table.is_static()) return flags;
     const std::vector<int64_t> all = keys_of(table);
     const std::set<int64_t> known(all.begin(), all.end());
-    for (const int64_t key : bags.keys) counts.missing += known.contains(key) ? 0 : 1;
-    return counts;
+    for (size_t i = 0; i < flags.size(); ++i) flags[i] = known.contains(bags.keys[i]) ? 0 : 1;
+    return flags;
+  }
+  static LookupCounts count(const std::vector<uint8_t>& absent) {
+    return {std::ssize(absent), std::count(absent.begin(), absent.end(), uint8_t{1})};
   }
 
   // One key per bag, or up to 3 where the feature has bags.
@@ -80,7 +84,9 @@ TEST_P(LookupCountsTest, AgreeWithTheTables) {
       bags.push_back(draw(random, features[f].table->is_static() ? 500 : 350, rows, f % 2 == 1));
     lookup.forward(bags, rows, phase);
     for (size_t f = 0; f < features.size(); ++f) {
-      const LookupCounts of = count(*features[f].table, bags[f]);
+      const std::vector<uint8_t> flags = absent(*features[f].table, bags[f]);
+      EXPECT_EQ(lookup.absent()[f], flags) << "feature " << f << ", step " << step;
+      const LookupCounts of = count(flags);
       expected[f].values += of.values;
       expected[f].missing += of.missing;
       missing_in_training += phase == Phase::kTrain ? of.missing : 0;
@@ -105,7 +111,10 @@ TEST_P(LookupCountsTest, AgreeWithTheTablesInALargeBatch) {
                                   draw(random, 300000, kRows, false)};
   for (const Phase phase : {Phase::kTrain, Phase::kEval}) {
     lookup.forward(bags, kRows, phase);
-    const std::vector<LookupCounts> expected = {count(table, bags[0]), count(table, bags[1])};
+    const std::vector<std::vector<uint8_t>> flags = {absent(table, bags[0]),
+                                                     absent(table, bags[1])};
+    EXPECT_EQ(lookup.absent(), flags);
+    const std::vector<LookupCounts> expected = {count(flags[0]), count(flags[1])};
     EXPECT_GT(expected[0].missing, 1000);
     EXPECT_EQ(lookup.take_counts(), expected);
   }

@@ -57,11 +57,22 @@ class TestLookup {
                              Phase phase = Phase::kTrain) {
     auto& kept = phase == Phase::kTrain ? train_bags_ : eval_bags_;  // until backward
     kept.clear();
-    const std::vector<FeatureKeys> features = upload(bags, kept);
+    std::vector<FeatureKeys> features = upload(bags, kept);
+    absent_.clear();
+    for (FeatureKeys& keys : features) {
+      absent_.push_back(Buffer<uint8_t>::from(context_, std::vector<uint8_t>(keys.keys.size(), 7)));
+      keys.absent = absent_.back().view();
+    }
     Buffer<float> out(context_.device, rows, width());
     lookup_->forward(context_, features, phase, out.view());
     lookup_->check(context_);
     return out.to_host(context_);
+  }
+  // Flags of the keys of the last forward, by feature: 1 without a row.
+  std::vector<std::vector<uint8_t>> absent() const {
+    std::vector<std::vector<uint8_t>> flags;
+    for (const Buffer<uint8_t>& of : absent_) flags.push_back(of.to_host(context_));
+    return flags;
   }
   // The keys of a coming forward. They stay where they are until the one after.
   void prefetch(const std::vector<Bags>& bags) {
@@ -102,6 +113,7 @@ class TestLookup {
   Context context_;
   std::unique_ptr<Lookup> lookup_;
   std::deque<There> train_bags_, eval_bags_, coming_bags_, earlier_bags_;
+  std::deque<Buffer<uint8_t>> absent_;
 };
 
 #define EMBLEM_TEST_TRANSFERS_TOO(Suite) \

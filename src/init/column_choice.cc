@@ -107,6 +107,7 @@ ColumnChoice as_number(const ColumnProfile& column, ColumnChoice choice) {
   const NumberSummary summary = summarize(numbers, has_only_nines);
   choice.normalizer = normalizer_of(summary);
   choice.median = summary.median;
+  choice.quantiles = summary.quantiles;
   if (column.is_text_file) {
     add_missing_texts(column, choice);
     if (!column.other_texts.empty()) add_warning(mistakes_warning(column, "number"), choice);
@@ -277,7 +278,8 @@ ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& colu
   if (amount_format_of(column)) return as_number(column, choice);
   if (!is_numeric(column)) return as_category(profile, column, choice);
   const bool few = is_integer(column) && has_few_values(column);
-  const bool keys = is_integer(column) && (has_no_order(column) || holds_large_keys(column));
+  const bool keys = has_wide_integers(column) ||
+                    (is_integer(column) && (has_no_order(column) || holds_large_keys(column)));
   return few || keys ? as_category(profile, column, choice) : as_number(column, choice);
 }
 

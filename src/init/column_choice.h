@@ -45,6 +45,7 @@ struct ColumnChoice {
   std::string normalizer;               // kNumber; kDate: of the days
   std::vector<std::string> na_strings;  // kNumber: missing values that the loader does not know
   double median = 0;                    // kNumber
+  std::vector<double> quantiles;        // kNumber: at equal distances, from the least to the most
   int64_t value_dim = 0;                // kNumber: of a vector
   config::NumberFormat number_format = config::PLAIN;  // kNumber
   std::vector<config::DatePart> parts;                 // kDate

@@ -147,6 +147,15 @@ TEST(ColumnChoice, DatesBecomeParts) {
   EXPECT_EQ(choice_of("when", 500, named).use, ColumnUse::kDate);
 }
 
+TEST(ColumnChoice, TimesMayNameTheirUnit) {
+  const auto time = [](int i) { return std::to_string(1'700'000'000'000 + i * 86'400'137LL); };
+  for (const char* name : {"ts_ms", "created_at_ms", "timestampMs", "event time ms"})
+    EXPECT_EQ(choice_of(name, 500, time).use, ColumnUse::kDate) << name;
+  EXPECT_EQ(choice_of("items", 500, time).use, ColumnUse::kNumber);
+  EXPECT_EQ(choice_of("elapsed_time_ms", 500, [](int i) { return one_of(i, 400); }).use,
+            ColumnUse::kNumber);
+}
+
 TEST(ColumnChoice, AmountsAreNumbersAndNotLists) {
   const ColumnChoice price = choice_of("price", 1000, [](int i) {
     return "$" + std::to_string(1 + i % 9) + "," + std::to_string(100 + i % 77);
@@ -272,6 +281,29 @@ TEST(ColumnChoice, AFewMistakesAmongNumbersAreMissingValues) {
       choice_of("user_id", 1000, [](int i) { return i == 500 ? "guest" : one_of(i, 80); });
   EXPECT_EQ(id.use, ColumnUse::kCategory) << "the text is a value";
   EXPECT_EQ(id.found, "text");
+}
+
+TEST(ColumnChoice, AWordAmongNumbersIsAMissingValue) {
+  const auto column = [](const std::string& word, int numbers) {
+    return choice_of("age", 1000, [=](int i) { return i % 20 ? one_of(i, numbers) : word; });
+  };
+  const ColumnChoice age = column("#NV", 80);
+  EXPECT_EQ(age.use, ColumnUse::kNumber);
+  EXPECT_EQ(age.warning, "50 of 1000 values are not numbers (\"#NV\"); treated as missing");
+  EXPECT_NEAR(age.missing_share, 0.05, 1e-9);
+  EXPECT_THAT(age.na_strings, ElementsAre("#NV"));
+  EXPECT_EQ(column("over 80", 80).use, ColumnUse::kCategory) << "it says more than nothing";
+  EXPECT_EQ(column("XL", 9).use, ColumnUse::kCategory) << "sizes";
+}
+
+TEST(ColumnChoice, WholeNumbersBeyond64BitsAreCategories) {
+  const ColumnChoice account = choice_of("account", 2000, [](int i) {
+    return "10000000000000000000" + std::to_string(10000 + i % 900);
+  });
+  EXPECT_EQ(account.use, ColumnUse::kCategory);
+  EXPECT_EQ(account.found, "integer");
+  const auto area = [](int i) { return i % 9 ? one_of(i, 97) + ".5" : "30000000000000000000"; };
+  EXPECT_EQ(choice_of("area", 2000, area).use, ColumnUse::kNumber);
 }
 
 TEST(ColumnChoice, NumbersThatAFloatCannotHoldAreNamed) {

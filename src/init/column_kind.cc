@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/text/text.h"
 #include "init/lower_case.h"
 
 namespace emblem {
@@ -26,17 +27,31 @@ bool is_named_as_id(const std::string& name) {
   return lower_case(name) == "index";
 }
 
-bool is_named_as_time(const std::string& name) {
+bool is_named_as_time(std::string name) {
+  for (const std::string_view unit : {"ms", "us", "ns", "millis", "micros", "nanos", "s", "sec"})
+    if (name.size() > unit.size() + 1 && ends_in_word(name, unit)) {
+      name.resize(name.size() - unit.size());
+      if (std::isalnum(static_cast<unsigned char>(name.back())) == 0) name.pop_back();
+      break;
+    }
   for (const std::string_view word : {"time", "timestamp", "date", "datetime", "ts", "at", "when",
                                       "day", "epoch", "created", "updated"})
     if (ends_in_word(name, word)) return true;
   return lower_case(name).ends_with("timestamp");
 }
 
-// All values but a few mistakes, which are listed.
+// Whether one word stands among many different values: "#NV", "never".
+bool has_one_other_word(const ColumnProfile& column) {
+  if (column.other_texts.size() != 1 || column.distinct_count() <= 20) return false;
+  const std::string& word = column.other_texts.begin()->first;
+  return std::none_of(word.begin(), word.end(), is_digit);
+}
+
+// All values but a few mistakes, which are listed, or but one word.
 bool are_nearly_all(int64_t count, const ColumnProfile& column) {
-  return column.present() > 0 && count * 100 >= column.present() * 99 &&
-         count + column.others() >= column.present() &&
+  const bool are_most = count * 100 >= column.present() * 99 ||
+                        (count * 2 >= column.present() && has_one_other_word(column));
+  return column.present() > 0 && are_most && count + column.others() >= column.present() &&
          column.other_texts.size() < kOtherTextsListed;
 }
 
@@ -63,6 +78,11 @@ bool has_no_order(const ColumnProfile& column) {
 bool has_one_row_each(const ColumnProfile& column) {
   return column.present() >= 50 &&
          static_cast<double>(column.distinct_count()) > 0.9 * static_cast<double>(column.present());
+}
+
+bool has_wide_integers(const ColumnProfile& column) {
+  return column.wide_integers > 0 && is_numeric(column) &&
+         column.integers + column.wide_integers == column.numbers;
 }
 
 // Times in ms, us and ns are that large, too.
@@ -116,7 +136,7 @@ std::string shape_of(const ColumnProfile& column) {
   if (column.is_list) return column.is_vector() ? "vector" : "list";
   if (!column.is_text_file) return column.integers > 0 ? "key" : "number";
   if (dates_of(column) != nullptr) return "date";
-  if (is_integer(column)) return "integer";
+  if (is_integer(column) || has_wide_integers(column)) return "integer";
   if (is_numeric(column)) return "number";
   if (amount_format_of(column)) return "amount";
   return list_of(column) != nullptr ? "list" : "text";

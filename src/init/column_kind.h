@@ -15,6 +15,8 @@ bool is_numeric(const ColumnProfile& column);
 bool is_integer(const ColumnProfile& column);
 // Numbers, of which some are too large for a float.
 bool has_large_numbers(const ColumnProfile& column);
+// Whole numbers, of which some do not fit 64 bits: a float would keep 7 of their digits.
+bool has_wide_integers(const ColumnProfile& column);
 // Hashes and the like: no count or amount is that large.
 bool holds_large_keys(const ColumnProfile& column);
 // Whole numbers that only tell things apart: ids and postcodes ("05064").

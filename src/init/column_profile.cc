@@ -182,6 +182,7 @@ void ColumnProfile::add_text(std::string_view field) {
     with_point += has_point;
     decimal_integers += whole && has_point;
     if (whole && may_be_date(integer)) date_numbers.add(date_of_number(integer));
+    wide_integers += !whole && std::all_of(text.begin(), text.end(), is_digit);
     leading_zeros += whole && has_leading_zero(text);
     if (whole) note_order(integer);
     return;

@@ -105,6 +105,7 @@ struct ColumnProfile {
   int64_t integers = 0;          // numbers that are whole, "3.0" too
   int64_t decimal_integers = 0;  // integers with a point, "3.0"
   int64_t leading_zeros = 0;     // integers with leading zeros: "05064"
+  int64_t wide_integers = 0;     // numbers of digits alone that do not fit 64 bits; not integers
   int64_t out_of_range = 0;      // numbers that a float cannot hold: 1e39; they count as texts
   std::string range_example;     // the first of them
   // The first kOtherTextsListed different texts that are neither numbers, amounts nor dates, and

@@ -24,6 +24,20 @@ std::string text_list(const std::vector<std::string>& texts) {
   return line.size() <= 100 ? line : "[\n" + quoted_lines(texts, "    ") + "  ]";
 }
 
+// With commas, several on a line.
+std::string lines_of(const std::vector<std::string>& items, const std::string& indent) {
+  std::string text, line;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item = items[i] + (i + 1 < items.size() ? ", " : "");
+    if (!line.empty() && line.size() + item.size() > 100) {
+      text += indent + std::string(trim(line)) + "\n";
+      line.clear();
+    }
+    line += item;
+  }
+  return text + indent + line + "\n";
+}
+
 // The buckets of a part of a date: one for each value.
 std::string boundaries_of(config::DatePart part) {
   const auto between = [](int first, int last) {
@@ -39,6 +53,18 @@ std::string boundaries_of(config::DatePart part) {
     default:
       return between(1, 12);
   }
+}
+
+// `bins` + 1 of the quantiles, those that differ as floats.
+std::vector<std::string> edges_of(const std::vector<double>& quantiles, int64_t bins) {
+  std::vector<std::string> edges;
+  const int64_t last = std::ssize(quantiles) - 1;
+  for (int64_t i = 0; bins > 0 && last > 0 && i <= bins; ++i) {
+    std::string edge =
+        fmt::format("{:.6g}", static_cast<float>(quantiles[static_cast<size_t>(i * last / bins)]));
+    if (edges.empty() || edges.back() != edge) edges.push_back(std::move(edge));
+  }
+  return edges;
 }
 
 class FeatureWriter {
@@ -59,6 +85,7 @@ class FeatureWriter {
       switch (choice.use) {
         case ColumnUse::kNumber:
           features.push_back({names_[i], Kind::kNumber, comment(i) + number(i), ""});
+          if (choice.value_dim == 0) add_bins(i, features);
           if (choice.missing_share >= 0.01 && choice.value_dim == 0) add_known(i, features);
           break;
         case ColumnUse::kCategory:
@@ -113,6 +140,20 @@ class FeatureWriter {
     if (choice.number_format != config::PLAIN)
       text += fmt::format(" number_format: {}", config::NumberFormat_Name(choice.number_format));
     return text + missing_texts(choice) + " } }\n";
+  }
+
+  // Bins of about equally many rows each: layers learn any function of the number from them.
+  void add_bins(size_t i, std::vector<WrittenFeature>& features) {
+    const ColumnChoice& choice = columns_[i];
+    const std::vector<std::string> edges = edges_of(choice.quantiles, sizes_.bins);
+    if (edges.size() < 3) return;  // one bin tells what the number tells
+    const std::string feature = free_name(names_[i] + "_bins");
+    std::string text = fmt::format(
+        "feature_configs {{ raw_feature {{ {} default_value: \"{:g}\" piecewise_linear: [\n{}  ]",
+        name(feature, i), choice.median, lines_of(edges, "    "));
+    if (choice.number_format != config::PLAIN)
+      text += fmt::format(" number_format: {}", config::NumberFormat_Name(choice.number_format));
+    features.push_back({feature, Kind::kNumber, text + missing_texts(choice) + " } }\n", ""});
   }
 
   // Whether the number is there, which may say something itself: a bucket below the median, one
@@ -225,16 +266,9 @@ std::string skipped_text(const DataProfile& profile, const std::vector<ColumnCho
 }
 
 std::string quoted_lines(const std::vector<std::string>& names, const std::string& indent) {
-  std::string text, line;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::string name = proto_string(names[i]) + (i + 1 < names.size() ? ", " : "");
-    if (!line.empty() && line.size() + name.size() > 100) {
-      text += indent + std::string(trim(line)) + "\n";
-      line.clear();
-    }
-    line += name;
-  }
-  return text + indent + line + "\n";
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back(proto_string(name));
+  return lines_of(quoted, indent);
 }
 
 int64_t capacity_for(int64_t distinct) {

@@ -71,8 +71,9 @@ std::string list(const std::vector<Value>& values) {
 
 // Text that means 1: "yes"-like words, ">50K", "50000+.". Those of the loader are not among them.
 bool looks_positive(const std::string& text) {
-  static constexpr std::string_view kWords[] = {"positive", "pos",  "click",     "clicked",
-                                                "success",  "spam", "malignant", "bought"};
+  static constexpr std::string_view kWords[] = {
+      "positive", "pos", "click", "clicked", "success", "spam", "malignant", "bought",
+      "ja",       "oui", "si",    "sí",      "sim",     "tak",  "evet"};
   const std::string lower = lower_case(text);
   return std::find(std::begin(kWords), std::end(kWords), lower) != std::end(kWords) ||
          text.starts_with('>') || text.ends_with('+') || text.ends_with("+.") ||

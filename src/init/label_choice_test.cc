@@ -51,6 +51,7 @@ TEST(LabelChoice, OfTwoValuesTheLargerThePositiveOrTheRarerIsOne) {
   EXPECT_EQ(positive_of({{" 50000+.", 9}, {" - 50000.", 1}}), "50000+.");
   EXPECT_EQ(positive_of({{">50K", 9}, {"<=50K", 1}}), ">50K");
   EXPECT_EQ(positive_of({{"benign", 9}, {"malignant", 20}}), "malignant");
+  EXPECT_EQ(positive_of({{"Ja", 9}, {"Nein", 1}}), "Ja");
   EXPECT_EQ(positive_of({{"churned", 9}, {"not churned", 1}}), "churned");
   const LabelChoice guess = choose_label(label_of({{"cat", 2}, {"dog", 6}}), {});
   EXPECT_EQ(guess.positive, "cat");

@@ -141,6 +141,8 @@ NumberSummary summarize(const NumberSample& sample, IsUsual is_usual) {
   summary.min = values.front();
   summary.max = values.back();
   summary.median = quantile(values, 0.5);
+  for (int i = 0; i <= NumberSummary::kQuantiles; ++i)
+    summary.quantiles.push_back(quantile(values, i / static_cast<double>(NumberSummary::kQuantiles)));
   Values logarithms;
   for (const double value : values) logarithms.push_back(std::log1p(std::max(value, 0.0)));
   const Scale scale = scale_of(values), log_scale = scale_of(logarithms);

@@ -16,6 +16,7 @@ struct NumberSummary {
   std::vector<double> sentinels;
   double sentinel_share = 0;  // share of the sampled numbers
   double min = 0, max = 0, median = 0;
+  std::vector<double> quantiles;  // at kQuantiles + 1 equal distances, from min to max
   // Moments of values within a wide range around most of them, so that a few outliers do not
   // matter.
   double mean = 0, deviation = 1;
@@ -24,6 +25,7 @@ struct NumberSummary {
   bool has_outliers = false;  // more than kLimit deviations away, after the logarithm if it suits
 
   static constexpr double kLimit = 8;
+  static constexpr int kQuantiles = 64;
 };
 
 // Numbers that stand for missing ones more often than others do.

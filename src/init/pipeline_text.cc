@@ -22,6 +22,7 @@ namespace {
 struct ModelSizes {
   int64_t embedding_dim = 8;
   std::string hidden;  // "[64, 32]"
+  int64_t ensemble = 1;
   double dropout = 0;
 };
 
@@ -129,6 +130,8 @@ std::string model_text(const std::string& model, const std::vector<WrittenFeatur
   const std::string last =
       label.task == LabelTask::kClasses ? fmt::format(" final {{ hidden_units: [64] }}") : "";
   std::string text = "\nmodel_config {\n";
+  if (sizes.ensemble > 1 && has_embeddings(model) && model != "fm")
+    text += fmt::format("  ensemble_size: {}  # models whose logits are averaged\n", sizes.ensemble);
   if (model == "lr") {
     text += group("wide", all, wide) + "  lr {}\n";
   } else if (model == "fm") {
@@ -156,6 +159,7 @@ std::string model_text(const std::string& model, const std::vector<WrittenFeatur
 struct Sizes {
   int64_t batch = 0, epochs = 0, patience = 0, shuffled_batches = 0;
   double sparse_lr = 0.02, dense_lr = 0.001, weight_l2 = 0;
+  int64_t bins = 0;  // of a number
   ModelSizes model;
 };
 
@@ -172,7 +176,9 @@ Sizes sizes_for(double rows, LabelTask task) {
     // Numbers may be learned to many digits, which noise does not allow.
     sizes.model.dropout = task == LabelTask::kNumber ? 0 : 0.2;
   }
+  sizes.bins = rows < 5e3 ? 0 : 32;  // of few rows, bins learn what is noise
   sizes.shuffled_batches = rows < 1e6 ? 256 : 64;
+  sizes.model.ensemble = rows < 2e4 ? 4 : 1;
   sizes.model.embedding_dim = rows < 1e4 ? 4 : rows < 1e6 ? 8 : 16;
   sizes.model.hidden = rows < 5e3   ? "[32, 16]"
                        : rows < 5e4 ? "[64, 32]"
@@ -199,6 +205,7 @@ class PipelineWriter {
     using Lists = FeatureSizes::Lists;
     FeatureSizes sizes;
     sizes.embedding_dim = has_embeddings(model_) ? sizes_.model.embedding_dim : 0;
+    sizes.bins = sizes_.bins;
     sizes.lists = reads_sequences(model_) ? Lists::kSequences : Lists::kPooled;
     features_ = write_features(profile, columns, sizes);
     EMBLEM_REQUIRE(!features_.empty(), profile.source.input,

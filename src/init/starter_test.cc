@@ -51,9 +51,34 @@ TEST_F(StarterTest, DelimitersAndHeadersAreFound) {
         parse_pipeline(start("a.txt", header + rows(delimiter, 300)).pipeline, "p");
     EXPECT_EQ(config.data_config().delimiter(), std::string(1, delimiter));
     EXPECT_TRUE(config.data_config().with_header());
-    EXPECT_EQ(config.feature_configs_size(), 2);
+    EXPECT_EQ(config.feature_configs_size(), 2) << "few rows have no bins";
     EXPECT_EQ(config.data_config().holdout_ratio(), 0.1);
   }
+}
+
+TEST_F(StarterTest, NumbersHaveBinsOfEquallyManyRows) {
+  std::string text = "clk,n,flag\n";
+  for (int i = 0; i < 6400; ++i)
+    text += fmt::format("{},{},{}\n", i % 3 == 0, i * i, i % 2 == 0 ? 0.5 : 1.5);
+  const PipelineConfig config = parse_pipeline(start("a.csv", text).pipeline, "p");
+  ASSERT_EQ(config.feature_configs_size(), 3) << "no bins for two values";
+  const config::RawFeature& bins = config.feature_configs(1).raw_feature();
+  EXPECT_EQ(bins.feature_name(), "n_bins");
+  EXPECT_EQ(bins.expression(), "item:n");
+  ASSERT_EQ(bins.piecewise_linear_size(), 33);
+  EXPECT_EQ(bins.piecewise_linear(0), 0.0f);
+  EXPECT_NEAR(bins.piecewise_linear(16), 3200.0 * 3200, 3200 * 20);  // the median
+  EXPECT_NEAR(bins.piecewise_linear(32), 6399.0 * 6399, 1e3);
+}
+
+TEST_F(StarterTest, FewRowsGetAnEnsemble) {
+  const auto ensemble_for = [&](int64_t count) {
+    return parse_pipeline(start("a.csv", "clk,city,age\n" + rows(',', count)).pipeline, "p")
+        .model_config()
+        .ensemble_size();
+  };
+  EXPECT_EQ(ensemble_for(300), 4u);
+  EXPECT_EQ(ensemble_for(30000), 1u);
 }
 
 // Whole numbers with many values are numbers, not ids, whatever the format.

@@ -9,7 +9,7 @@ struct L2Loss {
   static constexpr const char* kName = "l2_loss";
   static constexpr HeadKind kHead = HeadKind::kNumber;
 
-  float mean = 0.0f, deviation = 1.0f;  // of labels
+  float mean = 0.0f, deviation = 1.0f;  // labels: (label - mean) / deviation is learnt
 
   template <class Losses>
   static L2Loss from(const Losses& losses) {

@@ -7,6 +7,7 @@
 #include "loss/binary_focal_loss.h"
 #include "loss/jrc_loss.h"
 #include "loss/l2_loss.h"
+#include "loss/lambdarank_loss.h"
 #include "loss/softmax_cross_entropy.h"
 
 namespace emblem {
@@ -16,7 +17,8 @@ using AnyLoss = std::variant<losses::BinaryCrossEntropy,   //
                              losses::SoftmaxCrossEntropy,  //
                              losses::L2Loss,               //
                              losses::JrcLoss,              //
-                             losses::BinaryFocalLoss>;
+                             losses::BinaryFocalLoss,      //
+                             losses::LambdaRankLoss>;
 
 // Whether each row counts for itself.
 template <class Loss>

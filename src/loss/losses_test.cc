@@ -32,6 +32,9 @@ TEST(Losses, SayWhichRowsTheyCompareAndHowTheyScaleLabels) {
   loss.mutable_jrc_loss()->set_session_name("s");
   EXPECT_EQ(session_of(loss), "s");
   EXPECT_EQ(classes_of(loss_from(loss)), 2);
+  loss.mutable_lambdarank_loss()->set_session_name("t");
+  EXPECT_EQ(session_of(loss), "t");
+  EXPECT_EQ(label_scale_of(loss).deviation, 1.0f);
   loss.mutable_l2_loss()->set_standard_deviation(3);
   EXPECT_EQ(session_of(loss), std::nullopt);
   EXPECT_EQ(label_scale_of(loss).deviation, 3.0f);

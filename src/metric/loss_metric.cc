@@ -33,7 +33,7 @@ class LossMetric final : public Metric {
     if constexpr (is_of_rows<Loss>) {
       for (size_t row = 0; row < of_rows.size(); ++row) of_rows[row] = of_row(batch, row);
     } else {
-      loss_.evaluated(batch.class_logits, batch.labels, batch.groups, of_rows);
+      loss_.evaluated(columns_of(batch), batch.labels, batch.groups, of_rows);
     }
     for (size_t row = 0; row < of_rows.size(); ++row) mean_.add(of_rows[row], batch.weight(row));
   }
@@ -53,12 +53,16 @@ class LossMetric final : public Metric {
     }
   }
 
+  // What the loss reads of each row.
+  static std::span<const float> columns_of(const MetricBatch& batch) {
+    return Loss::kHead == HeadKind::kClass    ? batch.class_logits
+           : Loss::kHead == HeadKind::kBinary ? batch.logits
+                                              : batch.predictions;
+  }
+
   double of_row(const MetricBatch& batch, size_t row) const {
-    const std::span<const float> columns = Loss::kHead == HeadKind::kClass    ? batch.class_logits
-                                           : Loss::kHead == HeadKind::kBinary ? batch.logits
-                                                                              : batch.predictions;
     const int64_t cols = Loss::kHead == HeadKind::kClass ? batch.classes : 1;
-    const float* first = columns.data() + row * static_cast<size_t>(cols);
+    const float* first = columns_of(batch).data() + row * static_cast<size_t>(cols);
     const auto x = [first](int64_t c) { return first[c]; };
     const double label = batch.labels[row];
     if constexpr (requires { loss_.evaluated(x, cols, label); })

@@ -112,6 +112,21 @@ TEST(LossMetrics, JrcLossRanksRowsWithinTheirSession) {
               ThrowsMessage<Error>(HasSubstr("needs a group key per row")));
 }
 
+TEST(LossMetrics, LambdaRankLossIsThatOfPairsOfASession) {
+  const float scores[] = {0.5f, 1.0f, 7.0f, -1.0f}, labels[] = {2, 0, 1, 1};
+  const std::vector<int64_t> sessions = {5, 5, 9, 5};
+  const MetricBatch batch{.predictions = scores, .labels = labels, .groups = sessions};
+  const auto softplus = [](double x) { return std::log1p(std::exp(x)); };
+  const double discounts[] = {1 / std::log2(3.0), 1, 0, 0.5};  // by score
+  const double best = 2 + 1 / std::log2(3.0);
+  const double expected = (2 * (discounts[1] - discounts[0]) * softplus(1.0 - 0.5) +
+                           1 * (discounts[0] - discounts[3]) * softplus(-1.0 - 0.5) +
+                           1 * (discounts[1] - discounts[3]) * softplus(1.0 + 1.0)) /
+                          best / 4;
+  EXPECT_NEAR(loss_value(make_loss_metric(losses::LambdaRankLoss{}, 1, "l"), batch), expected,
+              1e-7);
+}
+
 TEST(LossMetrics, OfSeveralBatchesIsThatOfAllRows) {
   auto whole = make_loss_metric(losses::BinaryCrossEntropy{0}, 1, "l"),
        parts = make_loss_metric(losses::BinaryCrossEntropy{0}, 1, "l");

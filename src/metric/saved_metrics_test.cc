@@ -85,6 +85,7 @@ const Case kCases[] = {
     {[] { return make_loss_metric(losses::SoftmaxCrossEntropy{0.1f}, 1.0, "loss"); }, 3},
     {[] { return make_loss_metric(losses::L2Loss{}, 1.0, "loss"); }},
     {[] { return make_loss_metric(losses::JrcLoss{0.5f}, 1.0, "loss"); }, 2},
+    {[] { return make_loss_metric(losses::LambdaRankLoss{}, 1.0, "loss"); }},
     {[] { return make_log_loss(); }},
     {[] { return make_mean_absolute_error(); }},
     {[] { return make_mean_squared_error(); }},

@@ -80,14 +80,22 @@ std::vector<Head> build_model(Graph& graph, ModelInputs& inputs) {
   EMBLEM_REQUIRE(kind != nullptr, "model \"", model_name(model), "\" is not supported; set one of ",
                  fmt::format("{}", fmt::join(supported_models(), ", ")));
   const std::vector<HeadSpec> specs = heads_of(inputs.config(), inputs.layout());
-  const HeadLogits logits = kind->build != nullptr
-                                ? HeadLogits{{kind->build(graph, inputs, specs.at(0).classes)}}
-                                : kind->build_heads(graph, inputs, specs);
-  EMBLEM_REQUIRE(logits.size() == specs.size(), "the model has ", logits.size(), " towers, but ",
-                 specs.size(), " heads");
+  std::vector<HeadLogits> of_heads(specs.size());  // of each head, by the models of an ensemble
+  const int64_t members = model.ensemble_size();
+  EMBLEM_REQUIRE(members > 0, "model_config.ensemble_size is 0, expected at least 1");
+  for (int64_t member = 1; member <= members; ++member) {
+    if (members > 1) graph.set_scope_prefix(cat("member_", member, "."));
+    HeadLogits logits = kind->build != nullptr
+                            ? HeadLogits{{kind->build(graph, inputs, specs.at(0).classes)}}
+                            : kind->build_heads(graph, inputs, specs);
+    EMBLEM_REQUIRE(logits.size() == specs.size(), "the model has ", logits.size(), " towers, but ",
+                   specs.size(), " heads");
+    for (size_t i = 0; i < specs.size(); ++i) of_heads[i].push_back(std::move(logits[i]));
+  }
+  graph.set_scope_prefix("");
   std::vector<Head> heads;
   for (size_t i = 0; i < specs.size(); ++i)
-    heads.push_back(make_head(graph, inputs, specs[i], logits[i]));
+    heads.push_back(make_head(graph, inputs, specs[i], of_heads[i]));
   return heads;
 }
 

@@ -117,10 +117,17 @@ std::vector<Case> cases() {
           booster_mlp { hidden_units: 8 hidden_units: 4 } light_mlp { hidden_units: 4 }
           feature_based_distillation: true } num_class: 2
           losses { softmax_cross_entropy {} } metrics { auc {} })"},
+      {"ensemble", deep + dnn + "ensemble_size: 3" + binary},
+      {"ensemble_of_towers",
+       deep + "mmoe { expert_mlp { hidden_units: 5 } num_expert: 2 gate_mlp { hidden_units: 3 } " +
+           towers() + "} ensemble_size: 2"},
       {"multi_class",
        deep + dnn + "num_class: 2 losses { softmax_cross_entropy {} } metrics { accuracy {} }"},
       {"regression", deep + dnn + "losses { l2_loss {} } metrics { mean_squared_error {} }"},
       {"focal", deep + dnn + "losses { binary_focal_loss {} } metrics { auc {} }"},
+      {"ranking", deep + dnn +
+                      R"(losses { lambdarank_loss { session_name: "cate" } }
+                         metrics { ndcg_at_k { grouping_key: "cate" } })"},
       {"jrc",
        deep + dnn +
            R"(num_class: 2 losses { jrc_loss { session_name: "cate" } } metrics { auc {} })"},
@@ -217,6 +224,43 @@ TEST_P(EveryModel, TakesEmptySequencesAndBags) {
   int64_t step = 1;
   for (const Batch* batch : {&without, &with, &single, &without})
     EXPECT_TRUE(std::isfinite(model.step(*batch, 0.1f, step++)));
+}
+
+TEST(Ensemble, AveragesTheLogitsOfItsModels) {
+  const std::string text =
+      cat(kStart, "model_config {", kModelsDeep, " dnn { deep { hidden_units: 6 } } ", kBinary);
+  SmallModel both(text + " ensemble_size: 2 }");
+  const Batch batch = both.batch();
+  both.forward(batch);
+  const std::vector<float> mean = both.logits();
+  std::vector<float> sum(mean.size(), 0.0f);
+  for (const std::string prefix : {"member_1.", "member_2."}) {
+    SmallModel one(text + " }");
+    for (const Parameter& to : one.model->graph().parameter_list()) {
+      const auto parameters = both.model->graph().parameter_list();
+      const auto from = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& each) {
+        return each.name == prefix + to.name;
+      });
+      ASSERT_NE(from, parameters.end()) << prefix << to.name;
+      const float* values = both.model->graph().parameters().data + from->begin;
+      std::copy(values, values + to.rows * to.cols,
+                one.model->graph().parameters().data + to.begin);
+    }
+    one.forward(batch);
+    const std::vector<float> logits = one.logits();
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += logits[i];
+  }
+  for (size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(mean[i], sum[i] / 2, 1e-6);
+  EXPECT_THAT(both.model->loss_names(),
+              testing::ElementsAre("binary_cross_entropy_member_1", "binary_cross_entropy_member_2"));
+}
+
+TEST(Ensemble, HasAtLeastOneModel) {
+  const std::string model = cat("model_config {", kModelsDeep, " dnn { deep { hidden_units: 6 } } ",
+                                kBinary, " ensemble_size: 0 }");
+  EXPECT_THAT([&] { SmallModel(kStart + model); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("ensemble_size is 0, expected at least 1")));
 }
 
 TEST(VariationalDropout, DropsFeaturesOfDeepGroupsOnly) {

@@ -51,7 +51,9 @@ std::string GraphState::next_layer() {
   return scope.empty() ? cat(number) : cat(scope, ".", number);
 }
 
-void Graph::set_scope(std::string scope) { state_->scope = std::move(scope); }
+void Graph::set_scope(std::string scope) { state_->scope = state_->scope_prefix + scope; }
+
+void Graph::set_scope_prefix(std::string prefix) { state_->scope_prefix = std::move(prefix); }
 
 Node Graph::input(std::string name, int64_t cols, Space space) {
   return state_->add_node(std::move(name), cols, GraphState::Kind::kInput, space);

@@ -109,6 +109,8 @@ class Graph {
   // ---- building: every function appends nodes; names of parameters start with the current scope
   // ----
   void set_scope(std::string scope);  // "bottom" -> "bottom.0.weight"
+  // What the scopes from now on begin with: "member_1." -> "member_1.bottom.0.weight".
+  void set_scope_prefix(std::string prefix);
   Space add_sequence(std::string name);
   Space space(Node node) const;
   Node input(std::string name, int64_t cols, Space space = {});  // fed through value(); no gradient

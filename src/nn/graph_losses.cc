@@ -7,6 +7,7 @@
 #include "nn/ops/dense/variational_dropout.h"
 #include "nn/ops/loss/distillation.h"
 #include "nn/ops/loss/jrc_loss.h"
+#include "nn/ops/loss/lambdarank_loss.h"
 #include "nn/ops/loss/loss.h"
 
 namespace emblem {
@@ -31,6 +32,14 @@ void require_cols(const AnyLoss& loss, const Tensor& logits) {
                  logits.cols, " columns, but ", cols, " is needed");
   EMBLEM_REQUIRE(!by_class || logits.cols > 1, name_of(loss), ": '", logits.name,
                  "' has 1 column, but one for each class is needed, at least 2");
+}
+
+// The ids of the sessions whose rows a loss compares.
+Tensor* session_tensor(GraphState& state, const char* kind, Node sessions) {
+  Tensor* ids = state.tensor(sessions, kind);
+  EMBLEM_REQUIRE(state.nodes[sessions.id].kind == GraphState::Kind::kIds, kind, ": sessions '",
+                 ids->name, "' are not an id input");
+  return ids;
 }
 
 // The tensors that a target names; null where it names none.
@@ -64,10 +73,13 @@ void Graph::minimize(const AnyLoss& loss, Node logits, const Target& target, Nod
   if (!target.training_only) state_->nodes[logits.id].is_output = true;
   const auto slot = [&] { return state_->add_loss(target.name.empty() ? kind : target.name); };
   if (const auto* jrc = std::get_if<losses::JrcLoss>(&loss)) {
-    Tensor* ids = state_->tensor(sessions, kind);
-    EMBLEM_REQUIRE(state_->nodes[sessions.id].kind == GraphState::Kind::kIds, kind, ": sessions '",
-                   ids->name, "' are not an id input");
+    Tensor* ids = session_tensor(*state_, kind, sessions);
     state_->add(std::make_unique<JrcLoss>(x, ids, labels, weights, target, jrc->alpha, slot()));
+    return;
+  }
+  if (std::holds_alternative<losses::LambdaRankLoss>(loss)) {
+    Tensor* ids = session_tensor(*state_, kind, sessions);
+    state_->add(std::make_unique<LambdaRankLoss>(x, ids, labels, weights, target, slot()));
     return;
   }
   state_->add(std::make_unique<RowLoss>(loss, x, labels, weights, target, slot()));

@@ -55,7 +55,7 @@ struct GraphState {
   };
 
   uint64_t seed = 0;
-  std::string scope;
+  std::string scope, scope_prefix;
   std::map<std::string, int64_t> layers_in_scope;
   std::vector<Sequence> sequences;  // space s is sequences[s - 1]
   std::vector<NodeState> nodes;

@@ -12,7 +12,6 @@
 #include "data/converted.h"
 #include "data/source/data_set_manifest.h"
 #include "emblem/error.h"
-#include "remote/store_lock.h"
 #include "remote/upload.h"
 #include "remote/work_folder.h"
 
@@ -72,53 +71,42 @@ std::vector<ObjectInfo> objects_to_replace(RemoteStorage& storage, const std::st
   return objects;
 }
 
-void require_lock(StoreLock& lock, const std::string& to) {
-  if (!lock.is_held())
-    throw Error(ErrorCode::kUnavailable,
-                cat("another process took over ", to,
-                    " while this one could not reach it; nothing more is written"));
-}
-
 // Until the last request no reader takes the data set: its manifests say that it is not whole.
 void upload_data_set(RemoteStorage& storage, const std::string& local, const std::string& to,
                      const std::vector<ObjectInfo>& old, StoreLock& lock) {
-  const UploadCalls calls{.before = [&] { require_lock(lock, to); }, .after = nullptr};
+  const UploadCalls calls{.before = lock.before_write(), .after = nullptr};
   std::vector<std::string> names = files_in(local);
   const auto folders = folders_of(local, names);
   std::set<std::string> manifests;
   for (const auto& [folder, files] : folders) {
-    calls.before();
     manifests.insert(manifest_address(to, folder));
-    storage.write_text(manifest_address(to, folder), unfinished_data_set_text());
+    storage.write_text(manifest_address(to, folder), unfinished_data_set_text(), calls.before);
   }
   for (const ObjectInfo& object : old)
-    if (!manifests.contains(object.uri)) {
-      calls.before();
-      storage.remove(object.uri);
-    }
+    if (!manifests.contains(object.uri)) storage.remove(object.uri, calls.before);
   // What describes the data set is there when its rows are.
   const auto last = std::stable_partition(names.begin(), names.end(), [](const auto& name) {
     return name != kIndex && name != kMetadata;
   });
   upload_files(storage, local, {names.begin(), last}, to, calls);
   upload_files(storage, local, {last, names.end()}, to, calls);
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    calls.before();
-    storage.write_text(manifest_address(to, folder->first), data_set_text(folder->second));
-  }
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
+    storage.write_text(manifest_address(to, folder->first), data_set_text(folder->second),
+                       calls.before);
 }
 
 }  // namespace
 
 void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite overwrite,
-                    const std::function<void(const std::string& folder)>& write) {
+                    const std::function<void(const std::string& folder)>& write,
+                    const StoreLockOptions& lock_options) {
   const ObjectUri uri = parse_object_uri(to);
   EMBLEM_REQUIRE(!uri.key.empty(), to, " is a whole bucket; give an address in it, such as ",
                  join_uri(to, "rows"));
   std::string address = uri.text();
   while (address.ends_with('/')) address.pop_back();
   objects_to_replace(storage, address, overwrite);
-  StoreLockOptions options = store_lock_options();
+  StoreLockOptions options = lock_options;
   options.user = "program that writes it";
   options.remedy = "wait until it has ended, or give another address";
   StoreLock lock(storage, address, options);

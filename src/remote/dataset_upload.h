@@ -6,6 +6,7 @@
 
 #include "data/format/output_folder.h"
 #include "data/source/remote_storage.h"
+#include "remote/store_lock.h"
 
 namespace emblem {
 
@@ -15,7 +16,8 @@ namespace emblem {
 // those of a data set; when the address is a whole bucket; and when another process writes there
 // (remote/store_lock.h).
 void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite overwrite,
-                    const std::function<void(const std::string& folder)>& write);
+                    const std::function<void(const std::string& folder)>& write,
+                    const StoreLockOptions& lock = store_lock_options());
 
 // Calls `write` with `to` itself where that is a folder, otherwise as write_to_store.
 void write_data_set(const std::string& to, Overwrite overwrite, const Storage& storage,

@@ -2,10 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <thread>
-
 #include "data/source/data_set_manifest.h"
 #include "remote/remote_test.h"
 
@@ -26,8 +22,9 @@ class DatasetUploadTest : public RemoteFolderTest {
     write_text_file_atomically(folder + "/metadata.json", "{}");
   }
   void upload(RemoteStorage& storage, const std::string& rows, Overwrite overwrite) {
-    write_to_store(storage, "s3://b/set", overwrite,
-                   [&](const std::string& folder) { write(folder, rows); });
+    write_to_store(
+        storage, "s3://b/set", overwrite, [&](const std::string& folder) { write(folder, rows); },
+        lock_by_clock());
   }
   // Addresses of all objects with their contents.
   std::map<std::string, std::string> contents() {
@@ -40,17 +37,6 @@ class DatasetUploadTest : public RemoteFolderTest {
     std::erase_if(all_.objects, [](const auto& entry) {
       return entry.first.find("/.lock/") != entry.first.npos;
     });
-  }
-  // This process does not reach the lock until that has expired, and another one has it.
-  void take_over() {
-    all_.before = [](const std::string& request) {
-      if (request.find("/.lock/") != request.npos)
-        throw Error(ErrorCode::kPermissionDenied, "HTTP status 403");
-    };
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
-    unlock();
-    all_.put("s3://b/set/.lock/other.json", "{}");
-    all_.before = nullptr;
   }
   // What a reader gets of it: the contents of all parts, or that it is refused.
   std::set<std::string> read(RemoteStorage& storage, const std::string& uri) {
@@ -220,16 +206,29 @@ TEST_F(DatasetUploadTest, ASecondWriterIsRefused) {
 TEST_F(DatasetUploadTest, AWriterThatLostItsLockStops) {
   const auto one = storage();
   upload(*one, "old", Overwrite::kRefuse);
-  ::setenv("EMBLEM_TEST_LOCK_SECONDS", "0.4", 1);
   const auto begin = [&] {
-    write_to_store(*one, "s3://b/set", Overwrite::kReplace, [&](const std::string& folder) {
-      write(folder, "new");
-      take_over();
-    });
+    write_to_store(
+        *one, "s3://b/set", Overwrite::kReplace,
+        [&](const std::string& folder) {
+          write(folder, "new");
+          take_over("s3://b/set");
+        },
+        lock_by_clock());
   };
-  EXPECT_THAT(begin, ThrowsMessage<Error>(HasSubstr("another process took over")));
-  ::unsetenv("EMBLEM_TEST_LOCK_SECONDS");
+  EXPECT_THAT(begin, ThrowsMessage<Error>(
+                         HasSubstr("another program that writes it took over s3://b/set")));
   EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"old"});
+}
+
+TEST_F(DatasetUploadTest, EveryRequestThatWritesNeedsTheLock) {
+  std::unique_ptr<RemoteStorage> one;
+  const auto prepare = [&] {
+    all_.objects.clear();
+    one = storage();
+    upload(*one, "old", Overwrite::kRefuse);
+  };
+  expect_no_write_without_lock("s3://b/set", prepare,
+                               [&] { upload(*one, "new", Overwrite::kReplace); });
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "core/files/file.h"
 #include "core/files/inner_path.h"
+#include "core/system/log.h"
 #include "core/text/text.h"
 #include "data/source/folder_copies.h"
 #include "emblem/error.h"
@@ -61,6 +64,23 @@ FolderMirror::FolderMirror(RemoteStorage& storage, const std::string& uri, int d
   write_copy_address(local_, folder_.uri());
 }
 
+// Someone may empty the cache folder by hand, past the locks.
+void FolderMirror::begin_again_if_removed() {
+  std::error_code ignored;
+  if (fs::exists(local_, ignored)) return;
+  log_warn(cat(local_, ", the copy of ", shown_uri(folder_.uri()),
+               ", was removed; it is made again (emblem cache clear keeps what is in use)"));
+  make_folders(fs::path(local_).parent_path().string());
+  lock_.reset();  // its file may be gone, too
+  while ((lock_ = FileLock::try_lock(lock_of_copy(local_))) == nullptr)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // another process looks at it
+  make_folders(local_);
+  write_copy_address(local_, folder_.uri());
+  for (auto& [name, unit] : units_) retired_.push_back(std::move(unit));
+  units_.clear();
+  files_.clear();
+}
+
 FolderMirror::~FolderMirror() {
   std::error_code ignored;
   fs::remove_all(local_, ignored);
@@ -69,6 +89,7 @@ FolderMirror::~FolderMirror() {
 std::vector<FetchProblem> FolderMirror::pull() {
   folder_.look();
   retired_.clear();
+  begin_again_if_removed();
   std::vector<FetchProblem> problems;
   const auto attempt = [&](const std::string& name, const auto& fetch) {
     try {
@@ -86,7 +107,12 @@ std::vector<FetchProblem> FolderMirror::pull() {
 
 void FolderMirror::pull_unit(const std::string& unit) {
   const std::string fingerprint = fingerprint_of(folder_.storage(), folder_.units().at(unit));
-  const auto known = units_.find(unit);
+  auto known = units_.find(unit);
+  std::error_code ignored;
+  if (known != units_.end() && !fs::exists(known->second.path, ignored)) {  // removed by hand
+    units_.erase(known);
+    known = units_.end();
+  }
   if (known != units_.end() && known->second.fingerprint == fingerprint) return;
   UnitCopy copy = fetch_unit(folder_, unit, fingerprint);
   link_folder(copy.path, place_of_unit(local_, unit));

@@ -41,6 +41,7 @@ class FolderMirror {
   void pull_unit(const std::string& unit);
   void pull_file(const std::string& name, const ObjectInfo& object);
   void remove_what_is_gone();
+  void begin_again_if_removed();
 
   RemoteFolder folder_;
   std::string local_;

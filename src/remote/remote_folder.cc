@@ -76,17 +76,17 @@ std::map<std::string, int64_t> RemoteFolder::look_at(const std::string& unit) {
   return sizes;
 }
 
-void RemoteFolder::remove_manifest(const std::string& unit) {
-  storage_.remove(address(unit + "/" + kUnitManifest));
+void RemoteFolder::remove_manifest(const std::string& unit, const BeforeWrite& before) {
+  storage_.remove(address(unit + "/" + kUnitManifest), before);
   look_at(unit);
   if (has(unit))
     throw Error(ErrorCode::kUnavailable,
                 cat(shown_uri(address(unit + "/" + kUnitManifest)), " was not removed"));
 }
 
-void RemoteFolder::remove(const std::string& unit) {
-  remove_manifest(unit);
-  storage_.remove_folder(address(unit));
+void RemoteFolder::remove(const std::string& unit, const BeforeWrite& before) {
+  remove_manifest(unit, before);
+  storage_.remove_folder(address(unit), before);
 }
 
 std::string unit_of(const std::string& name, const std::set<std::string>& units) {

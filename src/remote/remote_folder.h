@@ -41,17 +41,15 @@ class RemoteFolder {
   // Whether the last look() has seen this object, of whatever kind.
   bool has_object(const std::string& name) const { return names_.contains(name); }
   // The name of an object within the folder.
-  std::string name_of(const ObjectInfo& object) const {
-    return object.uri.substr(uri_.size() + 1);
-  }
+  std::string name_of(const ObjectInfo& object) const { return object.uri.substr(uri_.size() + 1); }
 
   // Lists one unit again; it is gone where it has no manifest. Returns the sizes of all objects
   // below it, by name within the unit.
   std::map<std::string, int64_t> look_at(const std::string& unit);
   // Removes a unit, its manifest first.
-  void remove(const std::string& unit);
+  void remove(const std::string& unit, const BeforeWrite& before);
   // Removes the manifest alone, and makes sure that it is gone: what follows is not for readers.
-  void remove_manifest(const std::string& unit);
+  void remove_manifest(const std::string& unit, const BeforeWrite& before);
 
   bool is_loose(const std::string& name) const;
 

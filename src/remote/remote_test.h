@@ -15,6 +15,7 @@
 #include "data/source/objects/memory_store_test.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
+#include "remote/store_lock.h"
 
 namespace emblem {
 
@@ -30,7 +31,7 @@ class RemoteFolderTest : public testing::Test {
     RemoteOptions options;
     options.cache_dir = folder_.path(name);
     options.cache_bytes = cache_bytes;
-    options.download_threads = 2;
+    options.download_threads = threads_;
     options.part_bytes = 65536;
     return std::make_unique<RemoteStorage>(options, memory_stores(all_));
   }
@@ -64,8 +65,64 @@ class RemoteFolderTest : public testing::Test {
     return content;
   }
 
+  // Options of a lock whose clock is `now_`.
+  StoreLockOptions lock_by_clock() {
+    StoreLockOptions options;
+    options.now = [this] { return now_.load(); };
+    options.wait = [this](double seconds) { now_ += seconds; };
+    return options;
+  }
+  // This process was suspended until another one had the lock of `folder`.
+  void take_over(const std::string& folder) {
+    now_ += 100;
+    {
+      const std::lock_guard lock(all_.mutex);
+      std::erase_if(all_.objects,
+                    [&](const auto& entry) { return entry.first.starts_with(folder + "/.lock/"); });
+    }
+    all_.put(folder + "/.lock/other.json", "{}");
+  }
+  // Calls both once for each request of `write` that writes to `folder`. The lock is lost during
+  // that request, which succeeds, or fails in a way that may pass: no other one may follow.
+  void expect_no_write_without_lock(const std::string& folder, const std::function<void()>& prepare,
+                                    const std::function<void()>& write) {
+    threads_ = 1;  // others may have asked just before
+    for (const bool fails : {false, true}) {
+      bool is_last = false;
+      for (int number = 1; !is_last && number < 100; ++number) {
+        SCOPED_TRACE(cat("request ", number, fails ? " fails" : ""));
+        prepare();
+        int seen = 0;
+        all_.before = [&](const std::string& request) {
+          const bool writes = request.starts_with("PUT") || request.starts_with("DELETE");
+          if (!writes || request.find("/.lock/") != request.npos || ++seen != number) return;
+          take_over(folder);
+          if (fails) throw Error(ErrorCode::kUnavailable, "HTTP status 503");
+        };
+        std::string problem;
+        try {
+          write();
+        } catch (const Error& error) {
+          problem = error.what();
+        }
+        all_.before = nullptr;
+        is_last = seen < number;
+        if (is_last) {
+          EXPECT_EQ(problem, "");
+          EXPECT_GT(number, 2);
+        } else if (!problem.empty()) {
+          EXPECT_THAT(problem, testing::HasSubstr("took over"));
+        }
+        ASSERT_LE(seen, number);
+      }
+      EXPECT_TRUE(is_last);
+    }
+  }
+
   TempFolder folder_;
   MemoryObjects all_;
+  int threads_ = 2;
+  std::atomic<double> now_{1e9};
 };
 
 // Makes the requests from number `first` on fail, `count` of them.

@@ -229,6 +229,11 @@ bool LockClaim::renew() {
   return !lost_;
 }
 
+std::string LockClaim::loss() const {
+  return cat("another ", options_.user, " took over ", shown_uri(folder_),
+             " while this one could not reach it; nothing more is written");
+}
+
 void LockClaim::release() { storage_.remove(address_of(options_.owner.id)); }
 
 void LockClaim::try_to_release() {
@@ -276,6 +281,10 @@ bool StoreLock::is_held() {
   if (claim_.is_fresh()) return true;
   lost_ = !claim_.renew();
   return !lost_;
+}
+
+void StoreLock::require() {
+  if (!is_held()) throw Error(ErrorCode::kUnavailable, claim_.loss());
 }
 
 }  // namespace emblem

@@ -12,8 +12,8 @@
 // the lock at the same time only if one of them did not reach the store for `expiry_seconds` (it
 // was suspended, or cut off) and another one took over. The first one finds out at its next
 // heartbeat (also one whose write took effect after that), or when it asks is_held(), which it does
-// before every object that it writes or removes: at most the requests that were under way then
-// still reach the store.
+// before every request that writes or removes (before_write()): at most the requests that were
+// under way then still reach the store.
 #pragma once
 
 #include <condition_variable>
@@ -71,6 +71,8 @@ class LockClaim {
   bool renew();
   // Whether the claim was renewed so recently that no process can have taken over.
   bool is_fresh() const;
+  // The message to a holder that is none any more.
+  std::string loss() const;
   void release();
   // Releases, with a warning where that fails.
   void try_to_release();
@@ -117,6 +119,12 @@ class StoreLock {
 
   // False, forever, after another process took over.
   bool is_held();
+  // Throws kUnavailable unless it is held.
+  void require();
+  // require(), for all requests that write to the folder.
+  BeforeWrite before_write() {
+    return [this] { require(); };
+  }
   // The name of the lock's object within the folder.
   const std::string& object_name() const { return object_name_; }
 

@@ -28,7 +28,7 @@ class StoreLockTest : public RemoteFolderTest {
     StoreLockOptions options;
     options.owner.id = id;
     options.owner.host = options.owner.machine = machine.empty() ? "host-" + id : machine;
-    options.now = [this] { return now_; };
+    options.now = [this] { return now_.load(); };
     options.wait = [this](double seconds) {
       now_ += seconds;
       if (on_wait_) on_wait_();
@@ -40,7 +40,6 @@ class StoreLockTest : public RemoteFolderTest {
   }
 
   std::unique_ptr<RemoteStorage> storage_;
-  double now_ = 1e9;
   std::function<void()> on_wait_;
 };
 

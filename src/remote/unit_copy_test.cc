@@ -189,6 +189,24 @@ TEST_F(FolderMirrorTest, IsWhatTheRemoteFolderIs) {
   EXPECT_FALSE(fs::exists(mirror.local() + "/ctr"));
 }
 
+TEST_F(FolderMirrorTest, WhatIsRemovedByHandIsFetchedAgain) {
+  put_unit("ctr/1", "one");
+  all_.put("s3://b/runs/1/ctr/config.pbtxt", "text");
+  const auto one = storage();
+  FolderMirror mirror(*one, kTestFolder, 2);
+  for (const std::string& gone :
+       {mirror.local(), folder_.path("cache/models"), folder_.path("cache")}) {
+    EXPECT_THAT(mirror.pull(), IsEmpty());
+    const std::string copy = fs::canonical(mirror.local() + "/ctr/1").string();
+    for (const std::string& path : {gone, copy}) {
+      fs::remove_all(path);
+      EXPECT_THAT(mirror.pull(), IsEmpty()) << path;
+      EXPECT_EQ(read_text_file(mirror.local() + "/ctr/1/dense"), "dense one");
+      EXPECT_EQ(read_text_file(mirror.local() + "/ctr/config.pbtxt"), "text");
+    }
+  }
+}
+
 TEST_F(FolderMirrorTest, AnUnreadableObjectDoesNotKeepOthersAway) {
   put_unit("a/1", "one");
   put_unit("b/1", "two");

@@ -17,8 +17,7 @@ void upload_files(RemoteStorage& storage, const std::string& folder,
   parallel_for(Context{.threads = &pool}, static_cast<int64_t>(names.size()), 1,
                [&](int64_t begin, int64_t end) {
                  for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                   if (calls.before) calls.before();
-                   storage.upload(folder + "/" + names[i], join_uri(uri, names[i]));
+                   storage.upload(folder + "/" + names[i], join_uri(uri, names[i]), calls.before);
                    const std::lock_guard lock(mutex);
                    if (calls.after) calls.after(i);
                  }

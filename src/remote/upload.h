@@ -11,7 +11,7 @@ namespace emblem {
 
 // What is told of an upload, by several threads.
 struct UploadCalls {
-  std::function<void()> before;             // each file; an error of it ends the upload
+  BeforeWrite before;                       // each request; an error of it ends the upload
   std::function<void(size_t index)> after;  // each file that is in the store; one call at a time
 };
 

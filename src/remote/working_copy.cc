@@ -274,13 +274,6 @@ void WorkingCopy::fetch_files() {
 
 // ---- uploads ----
 
-void WorkingCopy::require_lock() {
-  if (store_lock_->is_held()) return;
-  throw Error(ErrorCode::kUnavailable,
-              cat("another training took over ", remote_.uri(),
-                  " while this one could not reach it; nothing more is uploaded"));
-}
-
 // All but the manifest.
 bool WorkingCopy::is_there(const UnitSnapshot& snapshot,
                            const std::map<std::string, int64_t>& sizes) const {
@@ -302,7 +295,7 @@ void WorkingCopy::send(const std::vector<SnapshotFile>& files, const std::string
       journal_.add(unit.empty() ? names[i] : unit + "/" + names[i], files[i].stamp);
     };
     upload_files(remote_.storage(), from, names, remote_.address(unit),
-                 {.before = [this] { require_lock(); }, .after = add});
+                 {.before = store_lock_->before_write(), .after = add});
   } catch (...) {
     journal_.save();  // the next attempt sends the rest
     throw;
@@ -320,16 +313,16 @@ void WorkingCopy::upload_contents(const std::string& unit, const UnitSnapshot& s
     if (!is_sent) missing.push_back(file);
   }
   // Readers must not see files of two versions.
-  require_lock();
-  if (!missing.empty() && sizes.contains(kUnitManifest)) remote_.remove_manifest(unit);
+  if (!missing.empty() && sizes.contains(kUnitManifest))
+    remote_.remove_manifest(unit, store_lock_->before_write());
   send(missing, snapshot.path(), unit);
 }
 
 void WorkingCopy::upload_manifest(const std::string& unit, const UnitSnapshot& snapshot) {
   const std::string version = hash_of(snapshot.manifest());
   journal_.will_send(unit, version);
-  require_lock();
-  remote_.storage().write_text(remote_.address(unit + "/" + kUnitManifest), snapshot.manifest());
+  remote_.storage().write_text(remote_.address(unit + "/" + kUnitManifest), snapshot.manifest(),
+                               store_lock_->before_write());
   const std::map<std::string, int64_t> sizes = remote_.look_at(unit);
   const auto found = sizes.find(kUnitManifest);
   if (!is_there(snapshot, sizes) || found == sizes.end() ||
@@ -340,7 +333,7 @@ void WorkingCopy::upload_manifest(const std::string& unit, const UnitSnapshot& s
 }
 
 void WorkingCopy::upload(const std::string& unit) {
-  require_lock();
+  store_lock_->require();
   const UnitSnapshot snapshot(local_ + "/" + unit, local_ + "/" + kSnapshot);
   if (!snapshot.is_whole()) return;
   std::map<std::string, int64_t> sizes = remote_.look_at(unit);
@@ -362,15 +355,14 @@ void WorkingCopy::upload(const std::string& unit) {
     const bool is_ours =
         std::any_of(snapshot.files().begin(), snapshot.files().end(),
                     [&, &each = name](const SnapshotFile& file) { return file.name == each; });
-    if (is_ours) continue;
-    require_lock();
-    remote_.storage().remove(remote_.address(unit + "/" + name));
+    if (!is_ours)
+      remote_.storage().remove(remote_.address(unit + "/" + name), store_lock_->before_write());
   }
   upload_manifest(unit, snapshot);
 }
 
 void WorkingCopy::upload_loose_files() {
-  require_lock();
+  store_lock_->require();
   const std::string copies = local_ + "/" + kSnapshot;
   remove_path(copies);
   std::vector<SnapshotFile> files;
@@ -392,16 +384,14 @@ void WorkingCopy::upload_loose_files() {
   for (const auto& [name, stamp] : journal_.files())
     if (remote_.is_loose(name) && !fs::exists(local_ + "/" + name)) gone.push_back(name);
   for (const std::string& name : gone) {
-    require_lock();
-    remote_.storage().remove(remote_.address(name));
+    remote_.storage().remove(remote_.address(name), store_lock_->before_write());
     journal_.drop(name);
   }
   journal_.save();
 }
 
 void WorkingCopy::remove(const std::string& unit) {
-  require_lock();
-  remote_.remove(unit);
+  remote_.remove(unit, store_lock_->before_write());
   journal_.forget(unit);
   journal_.save();
 }

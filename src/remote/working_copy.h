@@ -82,7 +82,6 @@ class WorkingCopy {
   std::string version_there(const std::string& unit) const;
   bool has_sizes_of_store(const std::string& unit) const;
   void require_gone(const std::string& unit) const;
-  void require_lock();
   bool is_there(const UnitSnapshot& snapshot, const std::map<std::string, int64_t>& sizes) const;
   void upload_contents(const std::string& unit, const UnitSnapshot& snapshot,
                        const std::map<std::string, int64_t>& sizes);

@@ -2,10 +2,14 @@
 // tests of its accounts.
 #pragma once
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "config/load/load.h"
+#include "core/files/file.h"
 #include "core/files/temp_folder_test.h"
 #include "model/check/check.h"
 #include "ps/remote/row_message.h"
@@ -14,13 +18,13 @@
 #include "serve/http/client_test.h"
 #include "serve/http/compress_test.h"
 #include "serve/repository/export.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 #include "train/state/run_state.h"
 
 namespace emblem {
 
 // "rows": 2 numbers and 2 ids; "bags": words and a sequence of clicks; "crossed": combinations of
-// words, and clicks with attention. All untrained.
+// words, and clicks with attention; "computed": features of every other kind. All untrained.
 class AccountingModels {
  public:
   AccountingModels() {
@@ -65,10 +69,46 @@ class AccountingModels {
         mmoe { expert_mlp { hidden_units: 5 } num_expert: 2
           task_towers { tower_name: "ctr" label_name: "label"
                         losses { binary_cross_entropy {} } metrics { auc {} } } } })");
+    add("computed", computed());
   }
   std::string repository() const { return folder_.path("repository"); }
 
  private:
+  static constexpr char kTokens[] =
+      R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})";
+
+  std::string computed() const {
+    return R"(
+      data_config { dataset_type: CsvDataset fg_mode: FG_DAG batch_size: 64 label_fields: "label" }
+      feature_configs { lookup_feature { feature_name: "looked_up" map: "user:map" key: "user:key"
+        separator: "|" } }
+      feature_configs { match_feature { feature_name: "matched" nested_map: "user:nested"
+        pkey: "item:color" skey: "item:brand" separator: ";" } }
+      feature_configs { overlap_feature { feature_name: "overlap" query: "user:query"
+        title: "item:title" method: "query_common_ratio" separator: "|" } }
+      feature_configs { kv_dot_product { feature_name: "dot" query: "user:likes"
+        document: "item:has" separator: "|" } }
+      feature_configs { bool_mask_feature { feature_name: "mask" expression: "user:ids"
+        expression: "user:valid" separator: "|" hash_bucket_size: 30 embedding_dim: 4 } }
+      feature_configs { combine_feature { feature_name: "combined" expression: "user:event"
+        separator: "|" num_buckets: 10 embedding_dim: 4 value_map { key: "a" value: 0 } } }
+      feature_configs { tokenize_feature { feature_name: "tokens" expression: "user:text"
+        vocab_file: ")" +
+           folder_.write("tokens.json", kTokens) + R"(" embedding_dim: 4
+        text_normalizer { norm_options: TEXT_FILTER } } }
+      feature_configs { sequence_feature { sequence_name: "clicks" sequence_length: 100
+        sequence_delim: ";"
+        features { overlap_feature { feature_name: "both" query: "user:query" title: "item:items"
+          method: "is_contain" separator: "|" } } } }
+      model_config {
+        feature_groups { group_name: "all" feature_names: ["looked_up", "matched", "overlap", "dot",
+          "mask", "combined", "tokens"]
+          sequence_groups { group_name: "clicks" feature_names: "clicks__both" }
+          sequence_encoders { pooling_encoder { input: "clicks" } } }
+        multi_tower { towers { input: "all" mlp { hidden_units: 4 } } final { hidden_units: 4 } }
+        losses { binary_cross_entropy {} } metrics { auc {} } })";
+  }
+
   void add(const std::string& name, const std::string& pipeline) {
     const auto config = parse_pipeline(R"(
       train_input_path: "train" eval_input_path: "test" model_dir: "model"
@@ -159,6 +199,100 @@ inline std::string crossed_in_binary(const std::string& words, const std::string
   const std::string of_words = little_endian(words.size(), 4) + words;
   return binary("crossed", json, of_words + of_words + little_endian(clicks.size(), 4) + clicks);
 }
+
+// One row of "computed", whose inputs are small but for those in `large`.
+inline std::string computed_in_binary(std::map<std::string, std::string> large) {
+  std::map<std::string, std::string> texts = {{"map", "a:1"},      {"key", "a"},
+                                              {"nested", "a^b:1"}, {"color", "a"},
+                                              {"brand", "b"},      {"query", "a|b"},
+                                              {"title", "a"},      {"likes", "a:1"},
+                                              {"has", "a:2"},      {"ids", "1|2"},
+                                              {"valid", "1|0"},    {"event", "a"},
+                                              {"text", "ab"},      {"clicks__items", "a;b"}};
+  for (auto& [name, text] : large) texts.at(name) = std::move(text);
+  std::string json = R"({"inputs":[)", tensors;
+  for (const auto& [name, text] : texts) {
+    json +=
+        (tensors.empty() ? "" : ",") + input(name, "BYTES", "1,1", binary_size(text.size() + 4));
+    tensors += little_endian(text.size(), 4) + text;
+  }
+  return binary("computed", json + "]}", tensors);
+}
+
+// Many values in the inputs of each computed feature.
+inline std::vector<HttpCase> computed_cases() {
+  constexpr size_t kMany = 200'000;
+  std::string map, nested = "a^", pairs, words;
+  for (size_t i = 0; i < kMany; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    map += (i == 0 ? "" : "\x1d") + key + ":1";
+    nested += key + ":1,";
+    pairs += (i == 0 ? "" : "|") + key + ":2";
+    words += (i == 0 ? "" : "|") + key;
+  }
+  std::string brands = words;
+  std::replace(brands.begin(), brands.end(), '|', ';');
+  const std::string ones = repeated("1|", kMany) + "1", letters = repeated("ab", 4 * kMany);
+  const auto request = [](std::map<std::string, std::string> large) {
+    return computed_in_binary(std::move(large));
+  };
+  return {
+      {"small texts", request({}), 200},
+      {"a large map", request({{"map", map}}), 200},
+      {"many keys of a large map", request({{"map", map}, {"key", words}}), 200},
+      {"a map of maps", request({{"nested", nested}, {"brand", brands}}), 200},
+      {"many terms", request({{"query", words}, {"title", words}, {"clicks__items", "a"}}), 200},
+      {"many weights", request({{"likes", pairs}, {"has", pairs}}), 200},
+      {"a long mask", request({{"ids", ones}, {"valid", ones}}), 200},
+      {"many words", request({{"event", repeated("a|", kMany) + "a"}}), 200},
+      {"tokens of one word", request({{"text", letters}}), 200},
+      {"a sequence of terms", request({{"clicks__items", repeated("a;", kMany) + "a"}}), 200},
+      {"elements that read a long row",
+       request({{"query", words}, {"clicks__items", repeated("a;", 99) + "a"}}), 400}};
+}
+
+// ---- HPS's models: keys in, rows out ----
+
+inline constexpr int64_t kHpsDim = 16, kHpsRows = 1000;
+
+// Model "tables" of one table with the keys [0, kHpsRows), in `databases` of ps.json. Returns the
+// path of ps.json.
+inline std::string write_hps(const std::string& folder, const std::string& databases) {
+  const std::string model = folder + "/repository/tables", rows = folder + "/rows";
+  std::filesystem::create_directories(model + "/1");
+  std::filesystem::create_directories(rows);
+  write_text_file_atomically(model + "/config.pbtxt", R"(name: "tables" backend: "hps"
+      input { name: "KEYS" data_type: TYPE_INT64 dims: -1 }
+      input { name: "NUMKEYS" data_type: TYPE_INT32 dims: -1 }
+      output { name: "OUTPUT0" data_type: TYPE_FP32 dims: -1 } max_batch_size: 0)");
+  std::string keys;
+  for (int64_t key = 0; key < kHpsRows; ++key) keys += little_endian(static_cast<uint64_t>(key), 8);
+  write_text_file_atomically(rows + "/key", keys);
+  write_text_file_atomically(rows + "/emb_vector", std::string(kHpsRows * kHpsDim * 4, '\0'));
+  write_text_file_atomically(folder + "/ps.json",
+                             cat(R"({"supportlonglong": true, )", databases,
+                                 R"("models": [{"model": "tables", "sparse_files": [")", rows,
+                                 R"("], "embedding_table_names": ["only"],
+        "maxnum_catfeature_query_per_table_per_sample": [1000000], "max_batch_size": 1,
+        "deployed_device_list": [0], "embedding_vecsize_per_table": [)",
+                                 kHpsDim, R"(], "default_value_for_each_table": [0.5]}]})"));
+  return folder + "/ps.json";
+}
+
+// Keys, of which the first `known` have rows; the others are all different.
+inline std::string hps_request(int64_t keys, int64_t known) {
+  std::string values;
+  for (int64_t key = 0; key < keys; ++key)
+    values +=
+        little_endian(static_cast<uint64_t>(key < known ? key % kHpsRows : key + kHpsRows), 8);
+  const std::string json =
+      R"({"inputs":[)" + input("KEYS", "INT64", std::to_string(keys), binary_size(values.size())) +
+      "," + input("NUMKEYS", "INT32", "1", binary_size(4)) +
+      R"(],"parameters":{"binary_data_output":true}})";
+  return binary("tables", json, values + little_endian(static_cast<uint64_t>(keys), 4));
+}
+
+// ---- inference ----
 
 inline std::vector<HttpCase> http_inference_cases() {
   constexpr size_t kMany = 1'000'000;

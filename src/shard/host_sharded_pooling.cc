@@ -84,9 +84,15 @@ void HostShardedLookup::count_missing() {
     const bool some = std::find(absent.begin(), absent.end(), 1) != absent.end();
     for (size_t position = 0; position < unit->keys.size(); ++position) {
       const Feature& feature = features_[table.features[position]];
+      const View<uint8_t> noted = unit->keys[position].absent;
+      if (table.counts_missing && noted.size() > 0)
+        std::fill_n(noted.data, noted.size(), uint8_t{0});
       int64_t missing = 0;
-      for (size_t i = 0; some && i < requests.numbers(position).size(); ++i)
-        missing += absent[requests.places()[requests.numbers(position)[i]]];
+      for (size_t i = 0; some && i < requests.numbers(position).size(); ++i) {
+        const uint8_t flag = absent[requests.places()[requests.numbers(position)[i]]];
+        if (noted.size() > 0) noted.data[i] = flag;
+        missing += flag;
+      }
       if (unit->rank == self_)
         counts_[feature.source].missing += missing;
       else

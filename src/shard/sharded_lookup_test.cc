@@ -139,6 +139,19 @@ TEST_P(ShardedLookup, OneShardIsThePlainLookup) {
     EXPECT_NEAR(sharded.norms[i], plain.norms[i], tolerance * plain.norms[i]);
 }
 
+// train() compares what is noted with the counts.
+TEST(HostShardedLookup, NotesKeysWithoutARow) {
+  Case c{.shards = 6, .plans = Plans::kNothingPooled};
+  const Trained one = train(c);
+  int64_t missing = 0;
+  for (const LookupCounts& counts : one.counts) missing += counts.missing;
+  EXPECT_GT(missing, 0);
+  for (c.ranks = 2; c.ranks <= 3; ++c.ranks) EXPECT_EQ(train(c).counts, one.counts);
+  c.hosts = {"a", "a", "b", "b"};
+  c.host_dedup = HostDedup::kRows;
+  EXPECT_EQ(train(c).counts, one.counts);
+}
+
 // Where no rank has bags, rows travel in the type of the output, which loses nothing.
 TEST_P(ShardedLookup, OutputsIn16BitsAreThoseOfThePlainLookup) {
   if (GetParam() == Device::kCpu) GTEST_SKIP() << "outputs have 16 bits on GPUs alone";

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 
 #include "comm/rank_group.h"
 #include "comm/threads/threads.h"
@@ -17,7 +18,8 @@
 
 namespace emblem {
 
-enum class Plans { kEveryKind, kWholeRows };
+// kNothingPooled: nor do ranks pool bags for others, so that all keys without a row are noted.
+enum class Plans { kEveryKind, kWholeRows, kNothingPooled };
 
 // Rules divide by the size of sums of gradients. Where those of both signs cancel, the rounding of
 // another order of sums becomes a whole step.
@@ -125,7 +127,7 @@ inline ShardPlan sample_plan(int ranks, Plans plans) {
   all.resize(static_cast<size_t>(std::min(ranks, 7)));
   plan.tables.push_back(by_columns("cut_rows", all, ranks));
   plan.tables.push_back(on_rank("pooled", ranks / 2, ranks));
-  for (const size_t t : {7u, 8u}) plan.tables[t].pooled_at_owner = true;
+  for (const size_t t : {7u, 8u}) plan.tables[t].pooled_at_owner = plans != Plans::kNothingPooled;
   plan.tables.push_back(over_all_ranks("wide", ranks));
   plan.tables.push_back(by_columns("cut_full", two, ranks));
   for (TableShards& table : plan.tables)
@@ -183,6 +185,28 @@ inline std::vector<float> random_gradients(uint64_t seed, int64_t count,
   }
   return values;
 }
+
+// Flags of keys without a row (FeatureKeys::absent) of one pass.
+class AbsentFlags {
+ public:
+  // Has the keys note them.
+  AbsentFlags(const Context& context, std::vector<FeatureKeys>& keys) : context_(context) {
+    for (FeatureKeys& feature : keys) {
+      flags_.push_back(
+          Buffer<uint8_t>::from(context, std::vector<uint8_t>(feature.keys.size(), 7)));
+      feature.absent = flags_.back().view();
+    }
+  }
+  // Adds them up by feature.
+  void add_to(std::vector<int64_t>& sums) const {
+    for (size_t i = 0; i < flags_.size(); ++i)
+      for (const uint8_t flag : flags_[i].to_host(context_)) sums[i % sums.size()] += flag;
+  }
+
+ private:
+  const Context& context_;
+  std::deque<Buffer<uint8_t>> flags_;
+};
 
 // What training leaves: outputs by shard, the content of tables, counts.
 struct Trained {
@@ -283,7 +307,9 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
       make_sharded_lookup(context, sharded, sample_features(),
                           {&ranks, &ranks, slots, c.precision, c.host_dedup}, kSettings);
   const RankBatches batches(context, first, last);
+  const bool notes_absent = c.plans == Plans::kNothingPooled;
   Trained trained;
+  std::vector<int64_t> absent(sample_features().size());
   for (int step = 1; step <= kSteps; ++step) {
     int64_t bags = 0;
     std::vector<float> gradients;
@@ -294,8 +320,11 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
       gradients.insert(gradients.end(), own.begin(), own.end());
     }
     Buffer<float> there(c.device, bags, lookup->width());
-    lookup->forward(context, batches.of_step(step), step == 3 ? Phase::kEval : Phase::kTrain,
-                    there.view());
+    std::vector<FeatureKeys> keys = batches.of_step(step);
+    std::optional<AbsentFlags> flags;
+    if (notes_absent) flags.emplace(context, keys);
+    lookup->forward(context, keys, step == 3 ? Phase::kEval : Phase::kTrain, there.view());
+    if (flags) flags->add_to(absent);
     if (c.ahead > 0 && step != 3 && step + c.ahead <= kSteps)
       lookup->prefetch(context, batches.of_step(step + c.ahead));
     const std::vector<float> out = there.to_host(context);
@@ -313,6 +342,8 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
     lookup->check(context);
   }
   trained.counts = lookup->take_counts(context);
+  for (size_t f = 0; f < absent.size() && notes_absent; ++f)
+    EXPECT_EQ(absent[f], trained.counts[f].missing) << "feature " << f;
   for (const auto& table : tables) {
     const bool elsewhere = plan.of(table->settings().name).replicated && ranks.rank() != 0;
     if (!elsewhere) take_content(context, *table, trained);

@@ -16,7 +16,7 @@
 
 namespace emblem {
 
-// Who holds the keys of a table.
+// Placement of the keys of a table.
 class KeyOwners {
  public:
   // `table` describes all of it. Keys of a replicated table belong to `rank`.

@@ -15,7 +15,7 @@
 #include "data/loader/loader.h"
 #include "model/check/check.h"
 #include "model/lookup/feed.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 #include "train/state/dense_values.h"
 
 namespace emblem {

@@ -14,8 +14,8 @@
 #include "core/text/text.h"
 #include "emblem/error.h"
 #include "model/lookup/feed.h"
+#include "train/learner/learner.h"
 #include "train/run/batch_stream.h"
-#include "train/run/learner.h"
 
 namespace emblem {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/device/gpu_monitor.h"
 #include "core/math/half.h"
 #include "model/model.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 
 namespace emblem {
 

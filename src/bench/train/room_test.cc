@@ -9,7 +9,7 @@
 #include "core/system/process.h"
 #include "emblem/error.h"
 #include "model/lookup/memory_estimate.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 
 namespace emblem {
 namespace {

@@ -28,7 +28,7 @@
 #include "emblem/error.h"
 #include "model/lookup/memory_estimate.h"
 #include "model/models.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 
 namespace emblem {
 namespace {

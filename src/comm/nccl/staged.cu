@@ -74,7 +74,7 @@ class StagedCommunicator : public DeviceCommunicator {
     const std::span<const Piece> received = to_receive_.place(receive, rank());
     copy_all(context, staged, send);
     context.synchronize();
-    control_.exchange(Context{}, staged, received);
+    inner_.exchange(Context{}, staged, received);
     copy_all(context, receive, received);
     arrived_.record(context.stream);
   }

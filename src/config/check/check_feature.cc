@@ -80,6 +80,31 @@ void check_boundaries(const FeatureSettings& settings) {
   }
 }
 
+void check_piecewise_linear(const FeatureSettings& settings) {
+  const std::vector<float>& edges = settings.piecewise_linear;
+  if (edges.empty()) return;
+  const std::string& name = settings.name;
+  EMBLEM_REQUIRE(edges.size() > 1, "feature \"", name,
+                 "\": piecewise_linear has one edge, expected at least two");
+  for (size_t i = 0; i < edges.size(); ++i) {
+    EMBLEM_REQUIRE(std::isfinite(edges[i]), "feature \"", name, "\": piecewise_linear[", i, "] is ",
+                   edges[i], ", expected a finite number");
+    EMBLEM_REQUIRE(i == 0 || edges[i - 1] < edges[i], "feature \"", name,
+                   "\": piecewise_linear must rise, but ", edges[i], " follows ", edges[i - 1]);
+    EMBLEM_REQUIRE(i == 0 || std::isfinite(edges[i] - edges[i - 1]), "feature \"", name,
+                   "\": piecewise_linear: the bin from ", edges[i - 1], " to ", edges[i],
+                   " is too wide");
+  }
+  EMBLEM_REQUIRE(settings.boundaries.empty(), "feature \"", name,
+                 "\" has boundaries, which make it categorical, and piecewise_linear, which is for "
+                 "numbers; keep one of them");
+  EMBLEM_REQUIRE(settings.value_dim.value_or(1) == 1, "feature \"", name,
+                 "\" has piecewise_linear, which is for one number, but value_dim ",
+                 *settings.value_dim);
+  EMBLEM_REQUIRE(!settings.autodis, "feature \"", name,
+                 "\" has piecewise_linear and autodis; use mlp for an embedding, or remove one");
+}
+
 // autodis and mlp make a vector of a number.
 void check_dense_embedding(const FeatureSettings& settings, bool in_sequence) {
   if (!settings.autodis && !settings.mlp) return;
@@ -138,6 +163,7 @@ void require_in_batches(const FeatureSettings& settings) {
 void check_feature(const FeatureSettings& settings, bool in_sequence) {
   check_rows(settings);
   check_boundaries(settings);
+  check_piecewise_linear(settings);
   check_number_form(settings);
   EMBLEM_REQUIRE(settings.type != FeatureType::kRaw || settings.value_dim.value_or(1) > 0,
                  "feature \"", settings.name, "\": value_dim is 0, expected at least 1");

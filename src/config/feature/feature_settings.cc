@@ -184,6 +184,7 @@ void read_values(const Fields& fields, FeatureSettings& settings) {
   fields.read("number_format", settings.number_format);
   fields.read("date_part", settings.date_part);
   fields.read("day_first", settings.day_first);
+  fields.append("piecewise_linear", settings.piecewise_linear);
   fields.read("combiner", settings.combiner);
   fields.read("weighted", settings.weighted);
   fields.read("use_mask", settings.use_mask);
@@ -273,6 +274,11 @@ int64_t value_dim_of(const FeatureSettings& settings, bool in_sequence) {
   if (settings.value_dim) return *settings.value_dim;
   if (settings.type == FeatureType::kLookup) return 0;
   return in_sequence || settings.type == FeatureType::kRaw ? 1 : 0;
+}
+
+int64_t number_cols(const FeatureSettings& settings, bool in_sequence) {
+  if (!settings.piecewise_linear.empty()) return std::ssize(settings.piecewise_linear) - 1;
+  return value_dim_of(settings, in_sequence);
 }
 
 // What a table can have.

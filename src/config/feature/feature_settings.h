@@ -57,6 +57,7 @@ struct FeatureSettings {
   config::NumberFormat number_format = config::PLAIN;
   config::DatePart date_part = config::NO_DATE;
   bool day_first = false;
+  std::vector<float> piecewise_linear;  // edges of bins
   std::string combiner = "sum";
   bool weighted = false;
   bool use_mask = false;
@@ -98,6 +99,9 @@ bool is_sparse(const FeatureSettings& settings);
 // Values kept of each row, or of each element of a sequence; 0: all of them. Of numbers, how many
 // there are.
 int64_t value_dim_of(const FeatureSettings& settings, bool in_sequence);
+
+// Numbers of each row, or of each element, in a batch: those of piecewise_linear, else value_dim_of.
+int64_t number_cols(const FeatureSettings& settings, bool in_sequence);
 
 // Words and their rows, for vocab_list, vocab_dict and vocab_file, and the row of the other words.
 struct Vocabulary {

@@ -182,7 +182,7 @@ FeatureSpec spec_of(ExpandedFeature feature, const config::PipelineConfig& confi
   spec.column = first_column(spec.inputs);
   spec.kind = is_sparse(settings) ? FeatureKind::kSparse : FeatureKind::kDense;
   if (spec.kind == FeatureKind::kDense)
-    spec.dense_cols = value_dim_of(settings, settings.in_sequence);
+    spec.dense_cols = number_cols(settings, settings.in_sequence);
   else
     spec.rows = rows_of(settings, settings.in_sequence);
   spec.table_divisor = std::max<int64_t>(1, config.train_config().divide_tables());

@@ -153,5 +153,20 @@ TEST(FeatureLayout, ChecksEachFeature) {
               HasSubstr("two features are called \"x\""));
 }
 
+TEST(Features, PiecewiseLinearIsForOneNumber) {
+  const auto linear_error = [](const std::string& settings) {
+    return feature_error("raw_feature { feature_name: 'x' " + settings + " }");
+  };
+  EXPECT_EQ(linear_error("piecewise_linear: [1, 3, 2]"),
+            "feature \"x\": piecewise_linear must rise, but 2 follows 3");
+  EXPECT_THAT(linear_error("piecewise_linear: 1"), HasSubstr("has one edge, expected at least two"));
+  EXPECT_THAT(linear_error("piecewise_linear: [1, inf]"), HasSubstr("piecewise_linear[1] is inf"));
+  EXPECT_THAT(linear_error("piecewise_linear: [-3e38, 3e38]"), HasSubstr("is too wide"));
+  EXPECT_THAT(linear_error("piecewise_linear: [1, 2] boundaries: 1"), HasSubstr("keep one of them"));
+  EXPECT_THAT(linear_error("piecewise_linear: [1, 2] value_dim: 2"), HasSubstr("but value_dim 2"));
+  EXPECT_THAT(linear_error("piecewise_linear: [1, 2] autodis {} embedding_dim: 4"),
+              HasSubstr("piecewise_linear and autodis"));
+}
+
 }  // namespace
 }  // namespace emblem

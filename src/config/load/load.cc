@@ -15,6 +15,7 @@
 #include "config/load/assets.h"
 #include "config/load/override.h"
 #include "config/load/parse_text.h"
+#include "config/load/run_names.h"
 #include "config/proto/data.pb.h"
 #include "core/files/file.h"
 #include "core/text/text.h"
@@ -26,7 +27,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr int64_t kLongestRun = 100000;  // a slip of the keyboard should not fill the memory
+// What all runs of a pipeline may become, as few bytes of text stand for much.
+constexpr size_t kMostNames = kLongestRun, kMostBytes = size_t{64} << 20;
 
 bool has_braces(const std::string& text) { return text.find_first_of("{}") != std::string::npos; }
 
@@ -35,6 +37,23 @@ bool read_number(const std::string& digits, int64_t* number) {
   const auto [rest, error] = std::from_chars(digits.data(), end, *number);
   return error == std::errc() && rest == end && *number >= 0;
 }
+
+// Names that runs stand for, with what is copied for each.
+class NameCount {
+ public:
+  void add(size_t names, size_t bytes_each) {
+    if (names <= 1) return;
+    names_ += names;
+    bytes_ += names * bytes_each;
+    EMBLEM_REQUIRE(names_ <= kMostNames, "runs of names like c{1..26} stand for ", names_,
+                   " names, expected at most ", kMostNames, " in all");
+    EMBLEM_REQUIRE(bytes_ <= kMostBytes, "runs of names like c{1..26} become ", bytes_,
+                   " bytes, expected at most ", kMostBytes, " in all");
+  }
+
+ private:
+  size_t names_ = 0, bytes_ = 0;
+};
 
 // What the i-th feature of a run has in one of its text fields.
 class RunText {
@@ -124,7 +143,7 @@ void set_bucket_count(const config::IdFeature& source, size_t i, config::IdFeatu
 
 // `Config` is FeatureConfig, or SeqFeatureConfig of a sequence_feature.
 template <class Config>
-void expand_features(google::protobuf::RepeatedPtrField<Config>* features) {
+void expand_features(google::protobuf::RepeatedPtrField<Config>* features, NameCount* count) {
   google::protobuf::RepeatedPtrField<Config> sources;
   sources.Swap(features);
   for (const Config& source : sources) {
@@ -134,6 +153,7 @@ void expand_features(google::protobuf::RepeatedPtrField<Config>* features) {
       continue;
     }
     const Run run(source.GetReflection()->GetMessage(source, kind));
+    count->add(run.size(), source.ByteSizeLong());
     check_bucket_counts(source.id_feature(), run.size());
     for (size_t i = 0; i < run.size(); ++i) {
       Config* added = features->Add();
@@ -145,25 +165,30 @@ void expand_features(google::protobuf::RepeatedPtrField<Config>* features) {
   }
 }
 
-void expand_sequence(config::FeatureConfig* feature) {
+void expand_sequence(config::FeatureConfig* feature, NameCount* count) {
   if (feature->has_sequence_feature())
-    expand_features(feature->mutable_sequence_feature()->mutable_features());
+    expand_features(feature->mutable_sequence_feature()->mutable_features(), count);
 }
 
 template <class Group>
-void expand_group(Group* group) {
+void expand_group(Group* group, NameCount* count) {
   google::protobuf::RepeatedPtrField<std::string> sources;
   sources.Swap(group->mutable_feature_names());
   for (const std::string& source : sources) {
-    for (std::string& name : expand_run(source)) group->add_feature_names(std::move(name));
+    std::vector<std::string> names = expand_run(source);
+    count->add(names.size(), source.size());
+    for (std::string& name : names) group->add_feature_names(std::move(name));
   }
 }
 
 void expand_input_fields(config::DataConfig* data) {
   google::protobuf::RepeatedPtrField<config::Field> sources;
   sources.Swap(data->mutable_input_fields());
+  NameCount count;
   for (const config::Field& source : sources) {
-    for (std::string& name : expand_run(source.input_name())) {
+    std::vector<std::string> names = expand_run(source.input_name());
+    count.add(names.size(), source.ByteSizeLong());
+    for (std::string& name : names) {
       config::Field* added = data->add_input_fields();
       *added = source;
       if (source.has_input_name()) added->set_input_name(std::move(name));
@@ -259,6 +284,8 @@ std::vector<std::string> expand_run(const std::string& text) {
   require(!has_braces(after), "it has more than one pair of braces");
   require(first <= last, cat("it counts down from ", first, " to ", last));
   require(last - first < kLongestRun, cat("it is longer than ", kLongestRun));
+  require(static_cast<size_t>(last - first) * text.size() < kMostBytes,
+          cat("its names have more than ", kMostBytes, " bytes"));
 
   const size_t width = first_digits.size() > 1 && first_digits[0] == '0' ? first_digits.size() : 1;
   std::vector<std::string> names;
@@ -268,13 +295,15 @@ std::vector<std::string> expand_run(const std::string& text) {
 }
 
 void expand_runs(config::PipelineConfig* config) {
-  expand_features(config->mutable_feature_configs());
+  NameCount of_features;
+  expand_features(config->mutable_feature_configs(), &of_features);
   for (config::FeatureConfig& feature : *config->mutable_feature_configs())
-    expand_sequence(&feature);
+    expand_sequence(&feature, &of_features);
   if (config->has_model_config()) {
     for (auto& group : *config->mutable_model_config()->mutable_feature_groups()) {
-      expand_group(&group);
-      for (auto& nested : *group.mutable_sequence_groups()) expand_group(&nested);
+      NameCount of_group;
+      expand_group(&group, &of_group);
+      for (auto& nested : *group.mutable_sequence_groups()) expand_group(&nested, &of_group);
     }
   }
   if (config->has_data_config()) expand_input_fields(config->mutable_data_config());

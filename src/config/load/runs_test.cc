@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "config/load/load.h"
+#include "config/load/run_names.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -34,6 +35,29 @@ TEST(Runs, WhatIsNotARunIsAnError) {
           "\"c{3..1}\" is not a run of names: it counts down from 3 to 1; write it like c{1..26}"));
   EXPECT_THAT([] { expand_run("c{1..99999999}"); },
               ThrowsMessage<Error>(HasSubstr("it is longer than 100000")));
+}
+
+TEST(Runs, AllTogetherAreLimited) {
+  const std::string many =
+      R"(feature_configs { raw_feature { feature_name: "x{1..60000}" default_value: "TEXT" } })";
+  EXPECT_THAT([&] { parse_run(many + many); },
+              ThrowsMessage<Error>(HasSubstr("stand for 120000 names, expected at most 100000")));
+  std::string long_text = many;
+  long_text.replace(long_text.find("TEXT"), 4, std::string(2000, '1'));
+  EXPECT_THAT([&] { parse_run(long_text); },
+              ThrowsMessage<Error>(HasSubstr("bytes, expected at most 67108864 in all")));
+  EXPECT_THAT([] { expand_run("x{1..60000}" + std::string(2000, 'x')); },
+              ThrowsMessage<Error>(HasSubstr("its names have more than 67108864 bytes")));
+  std::string group = R"(model_config { feature_groups { group_name: "a")";
+  for (int i = 0; i < 20; ++i) group += R"( feature_names: "x{1..60000}")";
+  EXPECT_THAT([&] { parse_run(group + " } }"); },
+              ThrowsMessage<Error>(HasSubstr("expected at most 100000 in all")));
+}
+
+TEST(Runs, AreCountedWithoutMakingThem) {
+  EXPECT_EQ(names_of_runs("a { b: \"c{1..26}\" d: \"{3..3}\" }"), 27u);
+  EXPECT_EQ(names_of_runs("{1..99999999999} {1..} {..} {2..1} {"), 100000u);
+  EXPECT_EQ(names_of_runs(""), 0u);
 }
 
 TEST(Runs, AFeatureBecomesOneForEachNameWithItsOwnColumnTableAndRows) {

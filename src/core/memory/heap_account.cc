@@ -61,6 +61,9 @@ class HeapBlocks {
     return *blocks;
   }
   static bool is_counted(const HeapAccount::Scope& scope) { return scope.account_ != nullptr; }
+  static std::shared_ptr<HeapAccount> account_of(const HeapAccount::Scope* scope) {
+    return scope == nullptr ? nullptr : scope->account_;
+  }
   static bool are_there() { return count_.load(std::memory_order_relaxed) > 0; }
 
   // Takes the bytes from the scope's account, then allocates.
@@ -133,6 +136,19 @@ HeapAccount::Scope::Scope(std::shared_ptr<HeapAccount> account)
 HeapAccount::Scope::~Scope() {
   current_scope = outer_;
   if (account_) account_->give_back(small_taken_);
+}
+
+HeapAccount::Taken::Taken(size_t bytes)
+    : account_(HeapBlocks::account_of(current_scope)), bytes_(bytes) {
+  if (account_ == nullptr) return;
+  if (!account_->take(bytes_)) throw HeapAccountExhausted();
+  account_->held_.fetch_add(bytes_, std::memory_order_relaxed);
+}
+
+HeapAccount::Taken::~Taken() {
+  if (account_ == nullptr) return;
+  account_->held_.fetch_sub(bytes_, std::memory_order_relaxed);
+  account_->give_back(bytes_);
 }
 
 namespace heap {

@@ -3,8 +3,9 @@
 // listed.
 //
 // Blocks of kLargeBlock bytes and more stay taken until they are freed, on any thread. Smaller ones
-// are taken together for as long as the scope lasts. Only what allocates by heap::allocate counts:
-// buffers (core/memory/memory_cpu.cc), and operator new of a server (serve/engine/counted_new.cc).
+// are taken together for as long as the scope lasts. What allocates by heap::allocate counts:
+// buffers (core/memory/memory_cpu.cc), and operator new of a server (serve/engine/counted_new.cc);
+// and what has a HeapAccount::Taken, such as pinned memory.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ class HeapAccount {
 
   virtual ~HeapAccount() = default;
 
-  // Bytes of large blocks that are not freed.
+  // Bytes of large blocks that are not freed, and those of Taken.
   size_t held() const { return held_.load(std::memory_order_relaxed); }
 
   // What this thread allocates during its life is taken from `account`; null: from none. Scopes may
@@ -45,6 +46,20 @@ class HeapAccount {
     Scope* const outer_;
     size_t small_ = 0;        // bytes of small blocks that this scope has allocated and not freed
     size_t small_taken_ = 0;  // for them
+  };
+
+  // Bytes that are not allocated by heap::allocate, taken from the account of the innermost scope
+  // for as long as this lives.
+  class Taken {
+   public:
+    explicit Taken(size_t bytes);  // throws HeapAccountExhausted
+    ~Taken();
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+
+   private:
+    std::shared_ptr<HeapAccount> account_;
+    const size_t bytes_;
   };
 
  private:

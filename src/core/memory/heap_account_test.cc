@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "core/memory/buffer.h"
@@ -71,6 +72,24 @@ TEST(HeapAccount, AnInnerScopeWithoutAnAccountTakesNothing) {
   const HeapAccount::Scope pause(nullptr);
   const Buffer<float> one(Device::kCpu, kFloats);
   EXPECT_EQ(account->taken(), 0u);
+}
+
+TEST(HeapAccount, BytesOfOtherMemoryAreTakenWhileTheyAreThere) {
+  const auto account = std::make_shared<Limited>(kBytes);
+  const HeapAccount::Taken outside(2 * kBytes);
+  std::optional<HeapAccount::Taken> kept;
+  {
+    const HeapAccount::Scope scope(account);
+    kept.emplace(kBytes - 1);
+    EXPECT_EQ(account->held(), kBytes - 1);
+    EXPECT_THROW(HeapAccount::Taken(2), HeapAccountExhausted);
+    const HeapAccount::Taken last(1);
+    EXPECT_EQ(account->taken(), kBytes);
+  }
+  EXPECT_EQ(account->taken(), kBytes - 1);
+  kept.reset();
+  EXPECT_EQ(account->taken(), 0u);
+  EXPECT_EQ(account->held(), 0u);
 }
 
 TEST(HeapAccount, SmallBlocksAreTakenForTheLifeOfTheScope) {

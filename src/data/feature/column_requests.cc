@@ -42,7 +42,8 @@ void request_encoded(const FeatureSpec& feature, const config::DataConfig& data,
         "hashed and numbers to be put into buckets";
     return;
   }
-  if (feature.dense_cols > 1) request.separators = data.fg_encoded_multival_sep();
+  if (value_dim_of(feature.settings, feature.sequence >= 0) > 1)
+    request.separators = data.fg_encoded_multival_sep();
   request.na_is_missing = true;
 }
 

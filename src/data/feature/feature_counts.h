@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace emblem {
 
@@ -21,5 +22,8 @@ struct FeatureCounts {
     missing_labels += other.missing_labels;
   }
 };
+
+// What was changed, in words; "" when nothing was.
+std::string changes_text(const FeatureCounts& counts);
 
 }  // namespace emblem

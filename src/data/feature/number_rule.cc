@@ -33,9 +33,8 @@ bool number_at(const Column& column, size_t at, float& value) {
 NumberRule::NumberRule(const FeatureSpec& feature, const Semantics& semantics,
                        const config::DataConfig& data)
     : name_(feature.name),
-      value_dim_(feature.kind == FeatureKind::kDense
-                     ? feature.dense_cols
-                     : value_dim_of(feature.settings, feature.sequence >= 0)),
+      value_dim_(value_dim_of(feature.settings, feature.sequence >= 0)),
+      bins_(feature.settings.piecewise_linear),
       semantics_(semantics) {
   const bool encoded = semantics.fg_mode == config::FG_NONE;
   const Normalizer normalizer = Normalizer::parse(feature.settings.normalizer, feature.name);
@@ -156,16 +155,34 @@ bool NumberRule::read_bag(const Column& column, const BagView& bags, int64_t bag
   return fits;
 }
 
+// One number in each row, all at once.
+void NumberRule::read_plain(const Column& column, const BagView& bags, int64_t stride, float* out,
+                            const ReportRow& report, FeatureCounts& counts) const {
+  std::vector<float> numbers(static_cast<size_t>(bags.size()));
+  copy_numbers(column, 0, bags.size(), numbers.data());
+  normalize(numbers.data(), bags.size(), counts);
+  for (int64_t bag = 0; bag < bags.size(); ++bag, out += stride) {
+    const float number = numbers[static_cast<size_t>(bag)];
+    bins_.encode(number, out);
+    if (!std::isfinite(number)) report(bags.row(bag), problem_of(number));
+  }
+}
+
 void NumberRule::read(const Column& column, const BagView& bags, int64_t stride, float* out,
                       const ReportRow& report, FeatureCounts& counts) const {
+  if (!bins_.is_identity() && bags.is_plain() && column.type != ColumnType::kText)
+    return read_plain(column, bags, stride, out, report, counts);
   std::vector<float> numbers;
   for (int64_t bag = 0; bag < bags.size(); ++bag, out += stride) {
     if (bags.is_padding(bag)) {
-      std::fill_n(out, value_dim_, 0.0f);
+      std::fill_n(out, bins_.is_identity() ? value_dim_ : bins_.bins(), 0.0f);
       continue;
     }
     const bool fits = read_bag(column, bags, bag, numbers, report, counts);
-    std::copy(numbers.begin(), numbers.end(), out);
+    if (bins_.is_identity())
+      std::copy(numbers.begin(), numbers.end(), out);
+    else
+      bins_.encode(numbers[0], out);
     const auto odd =
         std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
     if (fits && odd != numbers.end()) report(bags.row(bag), problem_of(*odd));

@@ -126,7 +126,7 @@ ColumnType FeatureTransform::type_of(const Step& step,
 // One number per row, as nearly all have: read in tiles.
 bool FeatureTransform::is_plain_number(const Step& step) const {
   return step.numbers && !step.boundaries && step.operation == nullptr &&
-         step.numbers->value_dim() == 1 && step.sources[0].kind == FeatureInput::Source::kColumn;
+         step.numbers->is_one_number() && step.sources[0].kind == FeatureInput::Source::kColumn;
 }
 
 // Features with keys are read last, so the last one to read a column may take its keys instead of

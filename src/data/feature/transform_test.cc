@@ -147,6 +147,25 @@ TEST(Transform, BoundariesGiveTheNumberOfBoundariesNotAbove) {
   EXPECT_THAT(batch.sparse[0].offsets, IsEmpty());
 }
 
+TEST(Transform, NumbersFillTheBinsBelowThem) {
+  const Batch batch = read_csv("label,a,z\n1,3,0\n0,,1\n1,20,2\n0,-5,3\n", pipeline_with(R"(
+    feature_configs { raw_feature { feature_name: "a" default_value: "8" piecewise_linear: [0, 4, 12] } }
+    feature_configs { raw_feature { feature_name: "z" } }
+    feature_configs { raw_feature { feature_name: "l" expression: "user:z" normalizer: "method=minmax,min=0,max=4"
+                                    piecewise_linear: [0, 1] } })"));
+  EXPECT_THAT(batch.dense, ElementsAre(0.75f, 0, 0, 0,       //
+                                       1, 0.5f, 1, 0.25f,    // the default
+                                       1, 1, 2, 0.5f,        //
+                                       0, 0, 3, 0.75f));
+}
+
+TEST(Transform, TextThatIsNoNumberFillsNoBin) {
+  const Batch batch = read_csv("label,a\n1,3\n0,x\n", pipeline_with(R"(
+    feature_configs { raw_feature { feature_name: "a" piecewise_linear: [0, 4] } })",
+                                                                      "max_bad_rows: 1"));
+  EXPECT_THAT(batch.dense, ElementsAre(0.75f));
+}
+
 TEST(Transform, TextKeysAreHashed) {
   const Batch batch = read_csv("label,a,b\n1,red,42\n0,green,43\n", pipeline_with(R"(
     feature_configs { id_feature { feature_name: "a" hash_bucket_size: 50 embedding_dim: 4 } }

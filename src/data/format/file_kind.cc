@@ -76,7 +76,7 @@ bool ends_like_json(std::string_view start) {
 
 const Magic* find_text(std::string_view start) {
   std::string text;
-  for (const char c : start.substr(static_cast<size_t>(byte_order_mark(start)))) {
+  for (const char c : start.substr(static_cast<size_t>(text_prefix(start)))) {
     if (text.size() == 16) break;
     if (!std::isspace(static_cast<unsigned char>(c)))
       text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -179,8 +179,12 @@ std::string not_utf8_problem(std::string_view start, const std::string& path) {
   return not_utf8_problem(cat(path, ":", line), start[at], path);
 }
 
-int64_t byte_order_mark(std::string_view start) {
-  return start.starts_with("\xef\xbb\xbf"sv) ? 3 : 0;
+int64_t text_prefix(std::string_view start) {
+  const int64_t mark = start.starts_with("\xef\xbb\xbf"sv) ? 3 : 0;
+  const std::string_view line = start.substr(static_cast<size_t>(mark));
+  if (!line.starts_with("sep="sv) || line.size() < 6) return mark;
+  const std::string_view end = line.substr(5);
+  return mark + (end.starts_with('\n') ? 6 : end.starts_with("\r\n"sv) ? 7 : 0);
 }
 
 }  // namespace emblem

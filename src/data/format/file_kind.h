@@ -38,7 +38,9 @@ std::string not_utf8_problem(std::string_view start, const std::string& path);
 // The same for a known `byte` at `place`, a file and a line.
 std::string not_utf8_problem(const std::string& place, char byte, const std::string& path);
 
-// Bytes of a UTF-8 byte order mark at the beginning of `start`: 0 or 3.
-int64_t byte_order_mark(std::string_view start);
+// Bytes at the beginning of `start` that are not of the text: a UTF-8 byte order mark, and the line
+// "sep=;" by which Excel is told the delimiter. At most kTextPrefixBytes.
+inline constexpr int64_t kTextPrefixBytes = 10;
+int64_t text_prefix(std::string_view start);
 
 }  // namespace emblem

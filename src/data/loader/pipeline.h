@@ -107,7 +107,7 @@ class Loader::Pipeline final : public Loader::Source {
   mutable std::mutex mutex_;           // guards all below
   std::condition_variable work_;       // workers wait: something to do, or stop
   std::condition_variable delivered_;  // next() waits: the front batch is ready, or the end
-  std::unique_ptr<TableFeed> feed_;    // of LoaderOptions::next_table, in place of order_
+  std::unique_ptr<TableFeed> feed_;    // LoaderOptions::next_table, in place of order_
   bool is_asked_ = false;              // a worker waits for feed_, without the lock; or it failed
   std::unique_ptr<PieceOrder> order_;
   std::unique_ptr<ReadAhead> ahead_;  // read-ahead of remote inputs

@@ -140,8 +140,7 @@ std::vector<ObjectInfo> RemoteStorage::match(const ObjectUri& pattern) {
           continue;
         }
         // A folder that fits stands for what is in it, as on a disk.
-        ObjectListing below =
-            list(pattern.with_key(folder + name).text(), ListDepth::kDirect);
+        ObjectListing below = list(pattern.with_key(folder + name).text(), ListDepth::kDirect);
         check_whole(below);
         for (const ObjectInfo& info : below.objects)
           if (!has_hidden_segment(parse_object_uri(info.uri).key, folder.size()))
@@ -257,29 +256,31 @@ void RemoteStorage::check_copy(const ObjectInfo& object, const std::string& path
   if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
 }
 
-void RemoteStorage::write_text(const std::string& text, std::string_view content) {
+void RemoteStorage::write_text(const std::string& text, std::string_view content,
+                               const BeforeWrite& before) {
   const ObjectUri uri = parse_object_uri(text);
   ObjectStore& store = store_of(uri);
-  with_retries(counters_, [&] { store.write(uri, content); });
+  with_retries(counters_, before, [&] { store.write(uri, content); });
 }
 
-void RemoteStorage::upload(const std::string& file, const std::string& text) {
+void RemoteStorage::upload(const std::string& file, const std::string& text,
+                           const BeforeWrite& before) {
   const ObjectUri uri = parse_object_uri(text);
   ObjectStore& store = store_of(uri);
-  with_retries(counters_, [&] { store.upload(file, uri); });
+  with_retries(counters_, before, [&] { store.upload(file, uri, before); });
 }
 
-void RemoteStorage::remove(const std::string& text) {
+void RemoteStorage::remove(const std::string& text, const BeforeWrite& before) {
   const ObjectUri uri = parse_object_uri(text);
   ObjectStore& store = store_of(uri);
-  with_retries(counters_, [&] { store.remove(uri); });
+  with_retries(counters_, before, [&] { store.remove(uri); });
 }
 
-void RemoteStorage::remove_folder(const std::string& text) {
+void RemoteStorage::remove_folder(const std::string& text, const BeforeWrite& before) {
   ObjectUri uri = parse_object_uri(text);
   while (uri.key.ends_with('/')) uri.key.pop_back();
   ObjectStore& store = store_of(uri);
-  with_retries(counters_, [&] { store.remove_folder(uri); });
+  with_retries(counters_, before, [&] { store.remove_folder(uri); });
 }
 
 RemoteStatistics RemoteStorage::statistics() {

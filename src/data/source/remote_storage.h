@@ -64,10 +64,10 @@ class RemoteStorage {
   std::string read_text(const std::string& uri);
   // Throws kUnavailable when the file, a copy of `object` as find() described it, is damaged.
   void check_copy(const ObjectInfo& object, const std::string& file);
-  void write_text(const std::string& uri, std::string_view text);
-  void upload(const std::string& file, const std::string& uri);
-  void remove(const std::string& uri);
-  void remove_folder(const std::string& uri);
+  void write_text(const std::string& uri, std::string_view text, const BeforeWrite& before = {});
+  void upload(const std::string& file, const std::string& uri, const BeforeWrite& before = {});
+  void remove(const std::string& uri, const BeforeWrite& before = {});
+  void remove_folder(const std::string& uri, const BeforeWrite& before = {});
 
   // Rows in memory by address (data/source/storage.h); no tables: there are none any more.
   void set_tables(const std::string& address, MemoryTables tables);

@@ -50,9 +50,11 @@ void wait(const RequestCounters& counters, double seconds) {
 
 }  // namespace
 
-void with_retries(RequestCounters& counters, const std::function<void()>& attempt) {
+void with_retries(RequestCounters& counters, const std::function<void()>& before,
+                  const std::function<void()>& attempt) {
   double delay = first_delay_seconds();
   for (int number = 1;; ++number) {
+    if (before) before();
     ++counters.requests;
     try {
       return attempt();

@@ -17,7 +17,12 @@ struct RequestCounters {
 
 // Calls `attempt` until it does not throw kUnavailable, up to 8 times. Waits in between, twice as
 // long each time and a random part of it less, so that many clients do not return at once: some 30
-// s in all. One warning per minute says what it waits for.
-void with_retries(RequestCounters& counters, const std::function<void()>& attempt);
+// s in all. One warning per minute says what it waits for. What `before` throws, ahead of each
+// attempt, is thrown at once.
+void with_retries(RequestCounters& counters, const std::function<void()>& before,
+                  const std::function<void()>& attempt);
+inline void with_retries(RequestCounters& counters, const std::function<void()>& attempt) {
+  with_retries(counters, {}, attempt);
+}
 
 }  // namespace emblem

@@ -173,7 +173,8 @@ class SchemaBuilder {
         set_numbers(feature, column);
       } else if (feature.kind == FeatureKind::kDense) {
         column.form = PipelineColumn::Form::kNumbers;
-        column.least_values = column.most_values = feature.dense_cols;
+        column.least_values = column.most_values =
+            value_dim_of(feature.settings, feature.sequence >= 0);
       } else {
         column.is_weighted = feature.settings.weighted;
         if (column.sequence < 0 && (column.is_weighted || feature.settings.value_dim == 0u))
@@ -375,6 +376,12 @@ class SchemaBuilder {
     return false;
   }
 
+  // Its labels say how relevant rows are: numbers below 0 do not.
+  static bool orders_rows(const HeadSpec& head) {
+    return std::any_of(head.losses.begin(), head.losses.end(),
+                       [](const config::LossConfig& loss) { return loss.has_lambdarank_loss(); });
+  }
+
   void add_labels() {
     for (const LabelSpec& label : layout_.labels)
       schema_.labels.push_back({label.name, label.kind, label.classes});
@@ -382,6 +389,7 @@ class SchemaBuilder {
     for (const HeadSpec& head : heads_of(config_, layout_)) {
       PipelineLabel& label = schema_.labels[static_cast<size_t>(head.label)];
       label.is_learned = true;
+      if (orders_rows(head)) label.kind = LabelKind::kBinary;
       if (head.indicator >= 0 && head.indicator != head.label) label.parent = head.indicator;
       if (head.label > 0 && label.parent < 0 && is_conversion(label.name) &&
           schema_.labels[0].kind == LabelKind::kBinary)

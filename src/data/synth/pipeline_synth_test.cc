@@ -289,6 +289,14 @@ TEST_F(PipelineSynth, ClassesAndNumbers) {
   EXPECT_EQ(read(numbers, "numbers"), 2000);
 }
 
+TEST_F(PipelineSynth, LabelsOfALossThatOrdersRowsAreNotNegative) {
+  config::PipelineConfig config = parsed(single_pipeline("l2_loss", "mean_squared_error", 1));
+  config::LossConfig& loss = *config.mutable_model_config()->mutable_losses(0);
+  loss.mutable_lambdarank_loss()->set_session_name("a");
+  for (const PipelineLabel& label : schema_for(config, 1).labels)
+    EXPECT_EQ(label.kind, LabelKind::kBinary);
+}
+
 TEST_F(PipelineSynth, FewerIdsThanTheTablesHaveRows) {
   const PipelineSchema schema = schema_for(parsed(encoded_pipeline()), 10);
   EXPECT_EQ(schema.domains[schema.columns[0].domain].values, 50);

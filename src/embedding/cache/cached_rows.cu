@@ -18,7 +18,7 @@ namespace cg = cooperative_groups;
 constexpr int kTileRows = 32;  // rows of a tile, of which a warp handles one feature
 constexpr int kMaxWarps = 32;  // warps of a block, one per feature
 // Threads of blocks that handle misses: barriers of few blocks are fast.
-constexpr int kThreads = 1024;
+constexpr int kRowThreads = 1024;
 constexpr int kInsertThreads = 256;
 // Few warps saturate the bus, and their rows are close together in memory.
 constexpr uint32_t kFetchingWarps = 512;
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kTileRows* kMaxWarps)
   find_addresses(batch, blockIdx.x * kTileRows, found);
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kRowThreads, 1)
     handle_misses_kernel(const __grid_constant__ CachedBatch batch) {
   const cg::grid_group grid = cg::this_grid();
   const auto bin_of = [&](uint32_t entry) -> uint32_t {
@@ -195,8 +195,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   handle_misses(batch, grid, [&](uint32_t distinct) -> const uint32_t* {
     if (distinct < kSortedFrom) return batch.entries;
-    sort_by_address<kThreads>(batch.entries, distinct, batch.sorted, batch.counters->bins, grid,
-                              bin_of);
+    sort_by_address<kRowThreads>(batch.entries, distinct, batch.sorted, batch.counters->bins, grid,
+                                 bin_of);
     grid.sync();
     return batch.sorted;
   });
@@ -334,10 +334,10 @@ void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t 
   cuda_check(cudaGetLastError(), "launching find_addresses_kernel");
   const auto* kernel = reinterpret_cast<const void*>(handle_misses_kernel);
   void* arguments[] = {&batch};
-  const int64_t useful = (rows * features() + kThreads - 1) / kThreads;
+  const int64_t useful = (rows * features() + kRowThreads - 1) / kRowThreads;
   const auto blocks =
-      static_cast<int>(std::clamp<int64_t>(resident_blocks(kernel, kThreads), 1, useful));
-  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
+      static_cast<int>(std::clamp<int64_t>(resident_blocks(kernel, kRowThreads), 1, useful));
+  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kRowThreads, arguments, 0, context.stream),
              "launching handle_misses_kernel");
 }
 

@@ -5,18 +5,18 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kFillThreads = 256;
 
 // 16 bytes of a row per thread.
 template <class W>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFillThreads)
     initialize_kernel(char* rows, int64_t count, int64_t dim, int64_t row_bytes,
                       Initializer initializer, uint64_t seed) {
   constexpr int kElements = 16 / sizeof(W);
   const int64_t pieces = row_bytes / 16;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count * pieces;
-       i += step) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kFillThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kFillThreads + threadIdx.x;
+       i < count * pieces; i += step) {
     const int64_t key = i / pieces, first = i % pieces * kElements;
     alignas(16) W values[kElements];
     for (int k = 0; k < kElements; ++k)
@@ -45,7 +45,7 @@ StaticRows::StaticRows(const TableSettings& settings, DType dtype, int64_t row_b
 
 void StaticRows::initialize(const Context& context) {
   with_weight_type(dtype_, [&](auto type) {
-    initialize_kernel<decltype(type)><<<1024, kThreads, 0, context.stream>>>(
+    initialize_kernel<decltype(type)><<<1024, kFillThreads, 0, context.stream>>>(
         memory_.data(), count_, dim_, row_bytes_, initializer_, seed_);
   });
   cuda_check(cudaGetLastError(), "launching initialize_kernel");

@@ -56,6 +56,7 @@ constexpr Limit kLimits[] = {
     {"share_num", kMostParts},
     {"n_mask_blocks", kMostParts},
     {"cross_num", kMostParts},
+    {"ensemble_size", kMostParts},
     {"task_domain_num", kMostParts},
 };
 

@@ -121,6 +121,11 @@ TEST(CheckHeads, SettingsOfLossesAreInTheirRange) {
     return model("num_class: 2 losses {jrc_loss {" + settings + "}} dnn {}");
   };
   EXPECT_EQ(jrc("session_name: 'c'"), "fine");
+  const auto ranks = [](const std::string& settings) {
+    return model("losses {lambdarank_loss {" + settings + "}} dnn {}");
+  };
+  EXPECT_EQ(ranks("session_name: 'c'"), "fine");
+  EXPECT_THAT(ranks(""), HasSubstr("has no session_name"));
   EXPECT_THAT(jrc(""), HasSubstr("has no session_name"));
   EXPECT_THAT(jrc("session_name: 'd'"), HasSubstr("jrc_loss.session_name: there is no feature"));
   EXPECT_THAT(jrc("session_name: 'i'"), HasSubstr("expected a categorical feature"));

@@ -12,12 +12,13 @@ namespace emblem {
 struct Head {
   HeadSpec spec;
   Node logits;   // [rows, domains * classes]
-  Node learned;  // [rows, classes]: those of the row's domain, which a label names
+  // [rows, classes], those of the row's domain, which a label names: of each model of an ensemble.
+  std::vector<Node> learned;
 };
 
-// `logits`: one node per domain.
+// For each model of an ensemble its logits, one node per domain. The head's are their means.
 Head make_head(Graph& graph, const ModelInputs& inputs, const HeadSpec& spec,
-               const std::vector<Node>& logits);
+               const std::vector<std::vector<Node>>& members);
 
 // Adds all losses of a head, named LOSS_TOWER.
 void add_losses(Graph& graph, ModelInputs& inputs, const Head& head);

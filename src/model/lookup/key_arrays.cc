@@ -23,6 +23,11 @@ void first_keys_cpu(const FeatureKeys& keys, int64_t* to) {
     to[bag] = offsets[bag] < offsets[bag + 1] ? keys.keys.data[offsets[bag]] : 0;
 }
 
+void add_flags_cpu(View<const uint8_t> flags, int64_t* counts) {
+  counts[0] += flags.size();
+  counts[1] += std::count(flags.data, flags.data + flags.size(), uint8_t{1});
+}
+
 }  // namespace
 
 void shift_offsets(const Context& context, const FeatureKeys& keys, int32_t shift, int32_t* to) {
@@ -41,6 +46,12 @@ void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to) {
   dispatch(
       context.device, [&] { first_keys_cpu(keys, to); },
       [&] { cuda::first_keys(context, keys, to); });
+}
+
+void add_flags(const Context& context, View<const uint8_t> flags, int64_t* counts) {
+  dispatch(
+      context.device, [&] { add_flags_cpu(flags, counts); },
+      [&] { cuda::add_flags(context, flags, counts); });
 }
 
 }  // namespace emblem

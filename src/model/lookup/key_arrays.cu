@@ -33,6 +33,14 @@ __global__ void __launch_bounds__(kThreads)
     to[bag] = offsets[bag] < offsets[bag + 1] ? keys[offsets[bag]] : 0;
 }
 
+__global__ void __launch_bounds__(kThreads)
+    add_flags_kernel(const uint8_t* flags, int64_t count, unsigned long long* counts) {
+  const int64_t i = index_in_grid();
+  const int set = __syncthreads_count(i < count && flags[i] == 1);
+  if (i == 0) atomicAdd(&counts[0], static_cast<unsigned long long>(count));
+  if (threadIdx.x == 0 && set > 0) atomicAdd(&counts[1], static_cast<unsigned long long>(set));
+}
+
 // Null where each bag has one key.
 const int32_t* offsets_of(const FeatureKeys& keys) {
   return keys.offsets.size() > 0 ? keys.offsets.data : nullptr;
@@ -60,6 +68,14 @@ void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to) {
   first_keys_kernel<<<blocks_of(bags, kThreads), kThreads, 0, context.stream>>>(
       keys.keys.data, offsets_of(keys), bags, to);
   cuda_check(cudaGetLastError(), "launching first_keys_kernel");
+}
+
+void add_flags(const Context& context, View<const uint8_t> flags, int64_t* counts) {
+  const int64_t count = flags.size();
+  if (count == 0) return;
+  add_flags_kernel<<<blocks_of(count, kThreads), kThreads, 0, context.stream>>>(
+      flags.data, count, reinterpret_cast<unsigned long long*>(counts));
+  cuda_check(cudaGetLastError(), "launching add_flags_kernel");
 }
 
 }  // namespace emblem::cuda

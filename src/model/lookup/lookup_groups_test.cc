@@ -11,6 +11,8 @@ namespace {
 
 using testing::ElementsAre;
 
+using testing::UnorderedElementsAre;
+
 constexpr const char* kFeatures = R"(
     train_config { num_steps: 1 sparse_optimizer { sgd_optimizer {} } dense_optimizer { sgd_optimizer {} } }
     data_config { dataset_type: CsvDataset fg_mode: FG_NONE label_fields: "clk" }
@@ -133,6 +135,51 @@ TEST(StackedLookup, UpdatesAKeyOfQueryAndSequenceOnce) {
       EXPECT_NEAR(row(key)[column], before[column] - kRate * slope, 2e-4) << "key " << key;
     }
   }
+}
+
+// Shares of query and sequence would hide each other in the sum.
+TEST(StackedLookup, CountsTheValuesOfEachFeature) {
+  SmallModel model(R"(
+    train_config { num_steps: 1 sparse_optimizer { sgd_optimizer {} } dense_optimizer { sgd_optimizer {} } }
+    data_config { dataset_type: CsvDataset fg_mode: FG_NONE label_fields: "clk" }
+    feature_configs { id_feature { feature_name: "item" dynamicemb {} embedding_dim: 2 embedding_name: "item_emb" } }
+    feature_configs { sequence_feature {
+      sequence_name: "click" sequence_length: 6
+      features { id_feature { feature_name: "item" dynamicemb {} embedding_dim: 2 embedding_name: "item_emb" } } } }
+    model_config {
+      feature_groups { group_name: "deep"
+        sequence_groups { group_name: "click" feature_names: "item" feature_names: "click__item" }
+        sequence_encoders { simple_attention { input: "click" } } }
+      dnn { deep { hidden_units: 2 } } losses { binary_cross_entropy {} } metrics { auc {} } })");
+  const auto batch_of = [&](const std::vector<int64_t>& items, const std::vector<int64_t>& clicks) {
+    Batch batch = model.batch({.rows = 2});
+    batch.sequences[0].offsets.assign({0, 1, 3});
+    const auto set = [&](const std::string& feature, const std::vector<int64_t>& keys) {
+      SparseColumn& column =
+          batch.sparse[static_cast<size_t>(model.layout.find(feature).sparse_index)];
+      column.keys.assign(keys.begin(), keys.end());
+      column.offsets.clear();
+    };
+    set("item", items);
+    set("click__item", clicks);
+    return batch;
+  };
+  const auto counts = [&] {
+    std::vector<std::pair<std::string, LookupCounts>> found;
+    for (const FeatureLookups& one : model.model->take_lookup_counts(model.context))
+      found.emplace_back(one.feature, one.counts);
+    return found;
+  };
+  using Counts = LookupCounts;
+  model.forward(batch_of({3, 4}, {3, 5, 5}), Phase::kTrain);
+  EXPECT_THAT(counts(), UnorderedElementsAre(std::pair("item", Counts{2, 0}),
+                                             std::pair("click__item", Counts{3, 0})));
+  model.forward(batch_of({30, 40}, {3, 4, 5}));
+  model.forward(batch_of({3, 40}, {3, 4, 50}));
+  EXPECT_THAT(counts(), UnorderedElementsAre(std::pair("item", Counts{4, 3}),
+                                             std::pair("click__item", Counts{6, 1})));
+  EXPECT_THAT(counts(), UnorderedElementsAre(std::pair("item", Counts{0, 0}),
+                                             std::pair("click__item", Counts{0, 0})));
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ ModelLookup::ModelLookup(const Context& context, const config::PipelineConfig& c
   if (make_rank_tables) {
     RankTables made = make_rank_tables(tables);
     is_divided_ = true;
+    counts_stacked_ = made.notes_absent;
     tables_ = std::move(made.tables);
     lookup_ = std::move(made.lookup);
   } else {
@@ -44,7 +45,13 @@ ModelLookup::ModelLookup(const Context& context, const config::PipelineConfig& c
     features.push_back({table, each.pooling});
     feature_tables_.push_back(table);
   }
-  if (!lookup_) lookup_ = make_lookup(context, features, tables.lookup);
+  if (!lookup_) {
+    lookup_ = make_lookup(context, features, tables.lookup);
+    counts_stacked_ = true;
+  }
+  counts_stacked_ &= group.is_stacked;
+  if (counts_stacked_)
+    stacked_counts_ = Buffer<int64_t>::zeros(context, std::ssize(group.features), 2);
 }
 
 // The bags of all features one after the other.
@@ -83,6 +90,23 @@ void ModelLookup::stack(const Context& context, const ModelBatch& batch, Keys& t
     all.offsets = {to.offsets.data(), bags + 1, 1, context.device};
   }
   if (has_weights) all.weights = {to.weights.data(), keys, 1, context.device};
+  if (counts_stacked_) {
+    make_room(context, to.absent, keys);
+    all.absent = {to.absent.data(), keys, 1, context.device};
+  }
+}
+
+// After a forward pass over `keys`, those of `batch`.
+void ModelLookup::count_stacked(const Context& context, const ModelBatch& batch, const Keys& keys) {
+  if (!counts_stacked_) return;
+  const uint8_t* absent = keys.absent.data();
+  int64_t* counts = stacked_counts_.data();
+  for (const GroupedFeature& each : group_.features) {
+    const int64_t count = keys_of(batch, each).keys.size();
+    add_flags(context, {absent, count, 1, context.device}, counts);
+    absent += count;
+    counts += 2;
+  }
 }
 
 void ModelLookup::pick(const Context& context, const ModelBatch& batch, Keys& to) const {
@@ -112,6 +136,7 @@ void ModelLookup::forward(const Context& context, Graph& graph, const ModelBatch
   }
   const AnyView all = stacked(context, graph, rows_);
   lookup_->forward(context, keys_.features, phase, all);
+  count_stacked(context, batch, keys_);
   const char* from = rows_.data();
   for (const GroupedFeature& each : group_.features) {
     const AnyView to = graph.matrix(each.node);
@@ -139,6 +164,8 @@ void ModelLookup::forward_shards(const Context& context, std::span<const ModelBa
   const AnyView all = room(context, shard_begins_.back(), rows_);
   room(context, shard_begins_.back(), row_gradients_);
   lookup_->forward(context, features, phase, all);
+  for (size_t s = 0; s < shards.size(); ++s)
+    if (shards[s] != nullptr) count_stacked(context, *shards[s], shard_keys_[s]);
 }
 
 void ModelLookup::prefetch(const Context& context, std::span<const ModelBatch* const> shards) {
@@ -210,12 +237,23 @@ void ModelLookup::backward(const Context& context, Graph& graph, const StepScala
   lookup_->backward(context, gradients(context, graph), step.scale, step.learning_rate, step.step);
 }
 
+std::vector<LookupCounts> ModelLookup::take_stacked_counts(const Context& context) {
+  const std::vector<int64_t> values = stacked_counts_.to_host(context);
+  detail::zero(context, stacked_counts_.data(), values.size() * sizeof(int64_t));
+  std::vector<LookupCounts> counts;
+  for (size_t i = 0; i < values.size(); i += 2) counts.push_back({values[i], values[i + 1]});
+  return counts;
+}
+
 std::vector<FeatureLookups> ModelLookup::take_counts(const Context& context) {
-  const std::vector<LookupCounts> counts = lookup_->take_counts(context);
+  std::vector<LookupCounts> counts = lookup_->take_counts(context);
+  if (counts_stacked_)
+    counts = take_stacked_counts(context);
+  else if (group_.is_stacked)
+    counts.assign(group_.features.size(), LookupCounts(counts[0]));
   std::vector<FeatureLookups> found;
   for (size_t f = 0; f < group_.features.size(); ++f)
-    found.push_back({group_.features[f].feature->name, group_.features[f].table,
-                     counts[group_.is_stacked ? 0 : f]});
+    found.push_back({group_.features[f].feature->name, group_.features[f].table, counts[f]});
   return found;
 }
 

@@ -23,6 +23,7 @@ using MakeLookup = std::function<std::unique_ptr<Lookup>(const LookupTables&)>;
 struct RankTables {
   std::vector<std::unique_ptr<Table>> tables;  // in the order of LookupTables
   std::unique_ptr<Lookup> lookup;              // takes the features of several shards
+  bool notes_absent = false;                   // whether it fills FeatureKeys::absent
 };
 using MakeRankTables = std::function<RankTables(const LookupTables&)>;
 
@@ -56,8 +57,8 @@ class ModelLookup {
   void check(const Context& context) { lookup_->check(context); }
 
   bool has_lookup() const { return lookup_ != nullptr; }
-  // Counts by feature and table. Features of a stacked lookup (a query and its sequence) are
-  // counted together: each has the counts of all.
+  // Counts by feature and table since the last call. Of a stacked lookup (a query and its sequence)
+  // of GPU ranks, or whose rows another rank pools, each feature has the counts of all.
   std::vector<FeatureLookups> take_counts(const Context& context);
 
   const LookupGroup& group() const { return group_; }
@@ -72,9 +73,12 @@ class ModelLookup {
     Buffer<int64_t> keys;
     Buffer<int32_t> offsets;
     Buffer<float> weights;
+    Buffer<uint8_t> absent;
   };
   void pick(const Context& context, const ModelBatch& batch, Keys& to) const;
   void stack(const Context& context, const ModelBatch& batch, Keys& to) const;
+  void count_stacked(const Context& context, const ModelBatch& batch, const Keys& keys);
+  std::vector<LookupCounts> take_stacked_counts(const Context& context);
   ConstAnyView gradients(const Context& context, Graph& graph);
   // [bags of all features, width] in `memory`.
   AnyView stacked(const Context& context, Graph& graph, Buffer<char>& memory) const;
@@ -90,6 +94,8 @@ class ModelLookup {
   std::vector<const Table*> feature_tables_;  // table of each feature, if the tables are here
   std::unique_ptr<Lookup> lookup_;            // null: rows come in another way
   bool is_divided_ = false;                   // other ranks have a part of the tables
+  bool counts_stacked_ = false;               // features of a stacked lookup apart
+  Buffer<int64_t> stacked_counts_;            // [features, 2]: values and missing ones
   Keys keys_, coming_;                        // keys of the last forward and prefetch
   Buffer<char> rows_, row_gradients_;         // [bags, width] of a stacked lookup, or of shards
   std::vector<Keys> shard_keys_;              // keys of the last forward_shards

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "core/system/interrupt.h"
+#include "train/learner/learner.h"
 #include "train/run/batch_stream.h"
-#include "train/run/learner.h"
 
 namespace emblem {
 namespace {

@@ -7,8 +7,8 @@
 #include "plan/probe/links.h"
 #include "plan/probe/probe.h"
 #include "plan/probe/rank_timer.h"
+#include "train/learner/learner.h"
 #include "train/run/batch_stream.h"
-#include "train/run/learner.h"
 
 namespace emblem {
 namespace {

@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/forwarded_ranks.h"
 #include "core/device/context.h"
-#include "plan/probe/rank_timer.h"
 
 namespace emblem {
 
@@ -82,16 +81,9 @@ class RankTimer {
 };
 
 // A communicator that adds up how long its exchanges took.
-class TimedCommunicator : public Communicator {
+class TimedCommunicator : public ForwardedRanks {
  public:
-  explicit TimedCommunicator(Communicator& inner) : inner_(inner) {}
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  const std::vector<RankHost>& hosts() const override { return inner_.hosts(); }
-  const char* transport() const override { return inner_.transport(); }
-  void fail(const std::string& reason) noexcept override { inner_.fail(reason); }
-  void check() const override { inner_.check(); }
+  explicit TimedCommunicator(Communicator& inner) : ForwardedRanks(inner) {}
 
   // Time of each exchange since clear().
   const std::vector<double>& seconds() const { return seconds_; }
@@ -108,7 +100,6 @@ class TimedCommunicator : public Communicator {
   }
 
  private:
-  Communicator& inner_;
   std::vector<double> seconds_;
 };
 

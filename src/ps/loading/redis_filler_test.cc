@@ -128,6 +128,8 @@ TEST_F(SharedRedisTest, AFillerThatIsKilledIsReplaced) {
     setenv("EMBLEM_KILLED_FILLER", address.c_str(), 1);
     setenv("EMBLEM_KILLED_FOLDER", sources[0].folder.c_str(), 1);
     if (freopen("/dev/null", "w", stdout) == nullptr) _exit(1);
+    unsetenv("GTEST_TOTAL_SHARDS");  // this case, in whichever process
+    unsetenv("GTEST_SHARD_INDEX");
     execl("/proc/self/exe", "ps_test", "--gtest_also_run_disabled_tests",
           "--gtest_filter=SharedRedisTest.DISABLED_FillsUntilItIsKilled", nullptr);
     _exit(127);

@@ -60,7 +60,7 @@ class HttpExchange {
   size_t sent_ = 0;
   std::string received_;
   size_t body_begin_ = 0;   // in received_; 0: the head is not complete
-  size_t body_bytes_ = 0;   // of chunked bodies: those read so far
+  size_t body_bytes_ = 0;   // chunked bodies: what has been read so far
   size_t chunk_begin_ = 0;  // in received_, where the next chunk begins; 0: the body is not chunked
   int status_ = 0;
   bool closes_ = false, has_timed_out_ = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/memory/heap_account.h"
 #include "core/memory/pinned.h"
 #include "core/system/caught_error.h"
 #include "core/threads/start_thread.h"
@@ -18,6 +19,7 @@ constexpr uint64_t kNotAsked = UINT64_MAX;       // in the place of a version
 constexpr size_t kAtOnce = 8192;                 // rows that are fetched at a time
 constexpr int64_t kMostBytesAtOnce = 64 << 20;   // bytes of rows that are refreshed at a time
 constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch after batches; others are dropped
+constexpr size_t kMostKept = size_t{16} << 20;   // bytes of pinned memory kept between batches
 
 // Some keys of a table, at most `most`.
 std::vector<int64_t> some_keys(const ServedTable& table, size_t most) {
@@ -94,6 +96,7 @@ class DeviceTier::Missing final : public MissingRowSource {
     copy_async(context, rows.staged_row(0), host_->data(), keys.size() * row_bytes);
     copy_async(context, device_flags_.data(), flags(), keys.size());
     insert(context, rows, keys.size(), versions);
+    if (host_->bytes() > kMostKept) drop_room();
     return true;
   }
 
@@ -128,10 +131,21 @@ class DeviceTier::Missing final : public MissingRowSource {
     if (rows <= room_) return;
     const size_t room = rows + rows / 2;
     const auto row_bytes = static_cast<size_t>(tier_.cache_->settings().row_bytes);
+    auto taken = std::make_unique<HeapAccount::Taken>(room * (row_bytes + 1));
     auto host = std::make_unique<PinnedMemory>(room * (row_bytes + 1));
     device_flags_ = Buffer<uint8_t>(Device::kCuda, static_cast<int64_t>(room));
     host_ = std::move(host);
+    taken_ = std::move(taken);
     room_ = room;
+  }
+
+  // What is in it has been copied.
+  void drop_room() {
+    room_ = 0;
+    host_.reset();
+    taken_.reset();
+    device_flags_ = {};
+    parts_.clear();
   }
 
   // The rows, or what keys without one read as, in host_; flags say which are there.
@@ -211,7 +225,8 @@ class DeviceTier::Missing final : public MissingRowSource {
 
   DeviceTier& tier_;
   size_t room_ = 0;
-  std::unique_ptr<PinnedMemory> host_;  // rows, then flags
+  std::unique_ptr<HeapAccount::Taken> taken_;  // of the budget of requests, for host_
+  std::unique_ptr<PinnedMemory> host_;         // rows, then flags
   Buffer<uint8_t> device_flags_;
   std::vector<uint64_t> lookups_;  // lookups of each table
   std::vector<uint8_t> later_;     // whether the misses of a table are fetched after the batch
@@ -363,7 +378,7 @@ void DeviceTier::work() {
     wanted_.pop_front();
     lock.unlock();
     try {
-      fetch_and_insert(wanted.table, wanted.keys, RowCache::Existing::kKeep);
+      fetch_and_insert(wanted.table, wanted.keys, RowCache::Existing::kKeep, kAtOnce);
     } catch (...) {  // a tier is down: the rows will be missed again
       debug_caught("rows cannot be fetched into the cache of the GPU");
     }

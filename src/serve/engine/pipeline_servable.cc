@@ -32,7 +32,8 @@ class PipelineServable final : public Servable {
         outputs_(heads_of(config_, layout_)),
         columns_(config_.data_config(), layout_),
         transform_(config_.data_config(), layout_, LabelCheck::kIgnore, columns_.requests(),
-                   columns_.columns()) {}
+                   columns_.columns()),
+        changes_(folder) {}
 
   using OpenTables = std::function<std::unique_ptr<ServedTables>(
       const Checkpoint& checkpoint, const std::vector<TableSource>& tables)>;
@@ -113,8 +114,8 @@ class PipelineServable final : public Servable {
   std::unique_ptr<Engine> make_engine() const override {
     PipelineEngine::MakePredictor renew;
     if (!options_.gpu.used) renew = [this] { return make_predictor(); };
-    return std::make_unique<PipelineEngine>(columns_, transform_, outputs_, make_predictor(),
-                                            options_.threads, std::move(renew));
+    return std::make_unique<PipelineEngine>(columns_, transform_, changes_, outputs_,
+                                            make_predictor(), options_.threads, std::move(renew));
   }
 
  private:
@@ -168,6 +169,7 @@ class PipelineServable final : public Servable {
   const ServedOutputs outputs_;
   const RequestColumns columns_;
   const FeatureTransform transform_;
+  const RequestChanges changes_;
   ModelOptions options_;
   std::unique_ptr<ServedTables> tables_;
   std::shared_ptr<cuda::GpuModel> gpu_;  // where it runs on a GPU; over tables_

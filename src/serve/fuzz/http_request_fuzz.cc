@@ -11,7 +11,7 @@
 #include "serve/http/api/infer.h"
 #include "serve/http/message/body.h"
 #include "serve/http/message/target.h"
-#include "serve/protocol/json_reader.h"
+#include "serve/protocol/encoding/json_reader.h"
 
 namespace emblem {
 namespace {

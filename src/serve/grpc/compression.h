@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "serve/grpc/framing.h"
-#include "serve/protocol/content_encoding.h"
+#include "serve/protocol/encoding/content_encoding.h"
 
 namespace emblem {
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <malloc.h>
 
+#include <algorithm>
+
+#include "core/system/seconds_since.h"
 #include "emblem/error.h"
 #include "serve/grpc/health.pb.h"
 #include "serve/grpc/parsed.h"
@@ -138,6 +141,65 @@ TEST(WireCost, AMessageThatTheBudgetDoesNotSufficeForIsNotParsed) {
   }
   EXPECT_EQ(to.message.inputs_size(), 0);
   EXPECT_EQ(budget.used(), 0u);
+}
+
+// Microseconds of the fastest of several rounds.
+template <class Act>
+double microseconds(Act&& act) {
+  double fastest = 1e9;
+  for (int round = 0; round < 20; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    int count = 0;
+    for (; count < 1000 && seconds_since(start) < 0.02; ++count) act();
+    fastest = std::min(fastest, seconds_since(start) * 1e6 / count);
+  }
+  return fastest;
+}
+
+// One row of 13 numbers and 26 ids, and more of them; as raw bytes and in typed fields.
+std::string rows_of_criteo(int64_t rows, bool is_raw) {
+  ModelInferRequest request;
+  request.set_model_name("dlrm");
+  const auto add = [&](const char* name, const char* type, int64_t cols) {
+    auto* input = request.add_inputs();
+    input->set_name(name);
+    input->set_datatype(type);
+    input->add_shape(rows);
+    input->add_shape(cols);
+    return input;
+  };
+  auto* numbers = add("numerical_features", "FP32", 13);
+  auto* ids = add("categorical_features", "INT64", 26);
+  if (is_raw) {
+    request.add_raw_input_contents(std::string(static_cast<size_t>(rows) * 13 * 4, 'x'));
+    request.add_raw_input_contents(std::string(static_cast<size_t>(rows) * 26 * 8, 'x'));
+    return request.SerializeAsString();
+  }
+  for (int64_t i = 0; i < rows * 13; ++i) numbers->mutable_contents()->add_fp32_contents(1.5f);
+  for (int64_t i = 0; i < rows * 26; ++i)
+    ids->mutable_contents()->add_int64_contents(i * 7919 % 1'000'000);
+  return request.SerializeAsString();
+}
+
+// For docs/performance.md: --gtest_also_run_disabled_tests.
+TEST(WireCost, DISABLED_TimeBesideParsing) {
+  const std::pair<std::string, std::string> messages[] = {
+      {"1 row, raw", rows_of_criteo(1, true)},
+      {"1 row, typed", rows_of_criteo(1, false)},
+      {"1,024 rows, raw", rows_of_criteo(1024, true)},
+      {"1,024 rows, typed", rows_of_criteo(1024, false)},
+      {"60,000 empty inputs", many(std::string("\x2a\x00", 2), 60'000)},
+      {"1,000 unknown fields", many(std::string("\xa0\x06\x01", 3), 1000)}};
+  for (const auto& [name, wire] : messages) {
+    const double scan = microseconds([&] { cost<ModelInferRequest>(wire); });
+    const double both = microseconds([&] {
+      MemoryBudget budget(size_t{1} << 30);
+      Parsed<ModelInferRequest> to{lease_of(&budget), {}};
+      parse(wire_bytes(wire), to);
+    });
+    std::printf("%-22s %8zu bytes: scanned in %.2f us, scanned and parsed in %.2f us\n",
+                name.c_str(), wire.size(), scan, both);
+  }
 }
 
 }  // namespace

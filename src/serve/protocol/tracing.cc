@@ -8,7 +8,7 @@
 #include "core/system/log.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
-#include "serve/protocol/json_writer.h"
+#include "serve/protocol/encoding/json_writer.h"
 
 namespace emblem {
 namespace {

@@ -20,7 +20,6 @@
 #include "embedding/files/table_runs.h"
 #include "emblem/error.h"
 #include "remote/remote_folder.h"
-#include "remote/store_lock.h"
 #include "remote/unit_snapshot.h"
 #include "remote/upload.h"
 #include "remote/work_folder.h"
@@ -249,18 +248,21 @@ int64_t next_remote_version(RemoteStorage& storage, const std::string& out, int6
 }
 
 // Manifests last: who reads the store sees whole versions only.
-void upload_folder(RemoteStorage& storage, const std::string& folder, const std::string& to) {
+void upload_folder(RemoteStorage& storage, const std::string& folder, const std::string& to,
+                   StoreLock& lock) {
+  const UploadCalls calls{.before = lock.before_write(), .after = nullptr};
   std::vector<std::string> names = visible_files(folder);
   const auto last = std::stable_partition(names.begin(), names.end(), [](const auto& name) {
     return fs::path(name).filename() != kUnitManifest;
   });
-  upload_files(storage, folder, {names.begin(), last}, to);
-  upload_files(storage, folder, {last, names.end()}, to);
+  upload_files(storage, folder, {names.begin(), last}, to, calls);
+  upload_files(storage, folder, {last, names.end()}, to, calls);
 }
 
 // `out` is the address of a model's folder: s3://BUCKET/REPOSITORY/NAME.
 ExportedModel export_to_store(const std::string& checkpoint, const std::string& out, int64_t asked,
-                              const LayerRanges* int8, RemoteStorage& storage) {
+                              const LayerRanges* int8, RemoteStorage& storage,
+                              StoreLockOptions options) {
   const ObjectUri uri = parse_object_uri(out);
   const size_t slash = uri.key.rfind('/');
   const std::string name = slash == std::string::npos ? uri.key : uri.key.substr(slash + 1);
@@ -271,10 +273,9 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
       !holds_remote_checkpoints(out, storage), out,
       " is a model directory of training; give --out REPOSITORY/NAME, a folder for models "
       "to serve");
-  StoreLockOptions options = store_lock_options();
   options.user = "export";
   options.remedy = "wait until it has ended, and export again";
-  const StoreLock lock(storage, out, options);  // two exports would choose the same version
+  StoreLock lock(storage, out, options);  // two exports would choose the same version
   const int64_t version = next_remote_version(storage, out, asked);
   const WorkFolder work(storage, out);
   ExportedModel model = export_to_folder(checkpoint, work.path() + "/" + name, version, int8);
@@ -282,7 +283,7 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
     remove_path(work.path() + "/" + name + "/config.pbtxt");
     model.wrote_config = false;
   }
-  upload_folder(storage, work.path() + "/" + name, out);
+  upload_folder(storage, work.path() + "/" + name, out, lock);
   model.folder = cat(out, "/", version);
   return model;
 }
@@ -290,11 +291,12 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
 }  // namespace
 
 ExportedModel export_model(const std::string& checkpoint, const std::string& out_path,
-                           int64_t version, const LayerRanges* int8, const Storage& storage) {
+                           int64_t version, const LayerRanges* int8, const Storage& storage,
+                           const StoreLockOptions& lock) {
   std::string out = out_path;
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
   return is_object_uri(out)
-             ? export_to_store(checkpoint, out, version, int8, storage_for(storage, out))
+             ? export_to_store(checkpoint, out, version, int8, storage_for(storage, out), lock)
              : export_to_folder(checkpoint, out, version, int8);
 }
 

@@ -6,6 +6,7 @@
 
 #include "checkpoint/input_ranges.h"
 #include "data/source/storage.h"
+#include "remote/store_lock.h"
 
 namespace emblem {
 
@@ -22,10 +23,11 @@ struct ExportedModel {
 // one after the highest there, and a config.pbtxt unless there is one. The version appears whole or
 // not at all; files are linked rather than copied where the file system can. `checkpoint` may be a
 // model dir: its latest one is taken. With `int8`, the ranges of inputs of the layers, CPUs compute
-// the model's layers in int8. An address `out` is written to through `storage`; `checkpoint` is on
-// this machine.
+// the model's layers in int8. An address `out` is written to through `storage`, under a lock that
+// others see (remote/store_lock.h); `checkpoint` is on this machine.
 ExportedModel export_model(const std::string& checkpoint, const std::string& out,
                            int64_t version = 0, const LayerRanges* int8 = nullptr,
-                           const Storage& storage = nullptr);
+                           const Storage& storage = nullptr,
+                           const StoreLockOptions& lock = store_lock_options());
 
 }  // namespace emblem

@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
+#include "remote/remote_test.h"
 #include "serve/repository/model_server.h"
 #include "serve/repository/small_model_test.h"
 #include "train/state/restored.h"
@@ -112,6 +113,23 @@ TEST_F(ExportTest, AFolderThatCannotBeMadeIsNamed) {
   EXPECT_THAT([&] { export_model(model_.checkpoint(), folder_.path("file/ctr"), 0); },
               ThrowsMessage<Error>(
                   cat("cannot make the folder ", folder_.path("file/ctr"), ": Not a directory")));
+}
+
+class ExportToStoreTest : public RemoteFolderTest {
+ protected:
+  SmallServedModel model_;
+};
+
+// Two exports that write the same version would mix their files.
+TEST_F(ExportToStoreTest, EveryRequestThatWritesNeedsTheLock) {
+  Storage store;
+  const auto prepare = [&] {
+    all_.objects.clear();
+    store = storage();
+  };
+  expect_no_write_without_lock("s3://b/models/ctr", prepare, [&] {
+    export_model(model_.checkpoint(), "s3://b/models/ctr", 0, nullptr, store, lock_by_clock());
+  });
 }
 
 }  // namespace

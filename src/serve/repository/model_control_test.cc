@@ -326,11 +326,12 @@ TEST_F(ModelControlTest, TextsOfSentModelsAreTakenFromTheBudgetBeforeTheyAreRead
   EXPECT_EQ(refusal(server, "sent", files), "");
   const std::string brackets(1 << 17, '[');
   std::string header("\0\0\2\0\0\0\0\0", 8);  // its length
-  for (const auto& [name, text] :
-       std::map<std::string, std::string>{{"file:1/manifest.json", brackets},
-                                          {"file:1/pipeline.config", brackets},
-                                          {"file:1/assets/words", brackets},
-                                          {"file:1/dense.safetensors", header + brackets}}) {
+  for (const auto& [name, text] : std::map<std::string, std::string>{
+           {"file:1/manifest.json", brackets},
+           {"file:1/pipeline.config", brackets},
+           {"file:1/pipeline.config.d/x.config", "feature_name: \"Z{1..100000}\""},
+           {"file:1/assets/words", brackets},
+           {"file:1/dense.safetensors", header + brackets}}) {
     auto bad = files;
     bad[name] = text;
     EXPECT_THAT(refusal(server, "sent", bad), HasSubstr("--max-memory")) << name;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/system/seconds_since.h"
 #include "core/threads/becomes_true_test.h"
 #include "serve/repository/small_model_test.h"
 #include "train/state/restored.h"
@@ -404,6 +405,38 @@ TEST_F(ModelServerTest, AVersionWhoseLoadingThrowsAnythingIsTriedAgain) {
   EXPECT_EQ(probabilities(server, SmallRows::random(1, 1).request(0, 1)).size(), 1u);
   broken = false;
   EXPECT_TRUE(becomes_true([&] { return server.index().at(0).version == "2"; }));
+}
+
+// For docs/performance.md: what taking memory from the budget costs an engine.
+TEST_F(ModelServerTest, DISABLED_TimeOfTakingMemory) {
+  ParameterServer tables;
+  const auto servable =
+      open_servable("ctr", 1, model_.model_folder() + "/1", {}, "config.pbtxt", tables);
+  MemoryBudget budget(size_t{1} << 30);
+  const auto plain = servable->make_engine(), charged = servable->make_engine();
+  charged->take_memory_from(budget);
+  const SmallRows rows = SmallRows::random(1024, 1);
+  for (const int64_t count : {1, 64, 1024}) {
+    const auto request = rows.request(0, count);
+    const auto microseconds = [&](Engine& engine) {
+      const auto start = std::chrono::steady_clock::now();
+      int runs = 0;
+      for (; seconds_since(start) < 0.05; ++runs) {
+        EngineTask task{.request = request.get(), .rows = count};
+        EngineTimes times;
+        engine.run({&task, 1}, times);
+        EXPECT_FALSE(task.error.has_value());
+      }
+      return seconds_since(start) * 1e6 / runs;
+    };
+    double fastest[2] = {1e9, 1e9};
+    for (int round = 0; round < 20; ++round) {  // in turns, for other load on the machine
+      fastest[0] = std::min(fastest[0], microseconds(*plain));
+      fastest[1] = std::min(fastest[1], microseconds(*charged));
+    }
+    std::printf("%4ld rows: %.2f us, with a budget %.2f us\n", static_cast<long>(count), fastest[0],
+                fastest[1]);
+  }
 }
 
 }  // namespace

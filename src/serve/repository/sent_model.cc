@@ -10,6 +10,7 @@
 
 #include "config/load/assets.h"
 #include "config/load/load.h"
+#include "config/load/run_names.h"
 #include "core/files/file.h"
 #include "core/files/inner_path.h"
 #include "core/text/text.h"
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostFiles = 10'000;
 constexpr size_t kParsedPerByte = 96;
+constexpr size_t kTextPerName = 48;  // a feature of a run of names, as a text of that size
 
 std::string make_folder() {
   std::error_code error;
@@ -64,6 +66,7 @@ size_t parsing_bytes(const std::map<std::string, std::string>& files) {
     } else if (path.ends_with(".json") || path.ends_with(".config") ||
                path.find("/assets/") != std::string::npos) {
       texts += bytes.size();
+      if (path.ends_with(".config")) texts += names_of_runs(bytes) * kTextPerName;
     }
   }
   return texts * kParsedPerByte;

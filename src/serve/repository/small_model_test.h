@@ -14,7 +14,7 @@
 #include "model/check/check.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/repository/export.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 #include "train/state/run_state.h"
 
 namespace emblem {

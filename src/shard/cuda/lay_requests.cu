@@ -7,7 +7,7 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kLayThreads = 256;
 
 // The item of request `i`.
 __device__ const RequestedItem& item_of(const LayRequests& requests, uint32_t i) {
@@ -22,10 +22,10 @@ __device__ const RequestedItem& item_of(const LayRequests& requests, uint32_t i)
   return requests.items[low];
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kLayThreads)
     lay_by_table_kernel(LayRequests requests, const int64_t* keys, const int32_t* counts,
                         int64_t* local_keys, int64_t* places, int32_t* local_counts) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kLayThreads + threadIdx.x;
   if (i >= requests.total) return;
   const RequestedItem& item = item_of(requests, i);
   const HeldRef& table = requests.tables[item.table];
@@ -38,9 +38,9 @@ __global__ void __launch_bounds__(kThreads)
     local_counts[local] = table.sends_counts ? counts[item.place.counts + number] : 1;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kLayThreads)
     lay_flags_kernel(LayRequests requests, const uint8_t* absent, uint8_t* flags) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kLayThreads + threadIdx.x;
   if (i >= requests.total) return;
   const RequestedItem& item = item_of(requests, i);
   if (!requests.tables[item.table].can_miss || !item.is_answered) return;
@@ -54,7 +54,7 @@ void lay_by_table(const Context& context, const LayRequests& requests, const int
                   const int32_t* counts, int64_t* local_keys, int64_t* places,
                   int32_t* local_counts) {
   if (requests.total == 0) return;
-  lay_by_table_kernel<<<blocks_of(requests.total, kThreads), kThreads, 0, context.stream>>>(
+  lay_by_table_kernel<<<blocks_of(requests.total, kLayThreads), kLayThreads, 0, context.stream>>>(
       requests, keys, counts, local_keys, places, local_counts);
   cuda_check(cudaGetLastError(), "launching lay_by_table_kernel");
 }
@@ -62,7 +62,7 @@ void lay_by_table(const Context& context, const LayRequests& requests, const int
 void lay_flags(const Context& context, const LayRequests& requests, const uint8_t* absent,
                uint8_t* flags) {
   if (requests.total == 0) return;
-  lay_flags_kernel<<<blocks_of(requests.total, kThreads), kThreads, 0, context.stream>>>(
+  lay_flags_kernel<<<blocks_of(requests.total, kLayThreads), kLayThreads, 0, context.stream>>>(
       requests, absent, flags);
   cuda_check(cudaGetLastError(), "launching lay_flags_kernel");
 }

@@ -10,9 +10,9 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 512;
-constexpr int kWarps = kThreads / 32;
-constexpr uint32_t kSlots = 2 * kThreads;  // slots of the block's map
+constexpr int kRouteThreads = 512;
+constexpr int kRouteWarps = kRouteThreads / 32;
+constexpr uint32_t kSlots = 2 * kRouteThreads;  // slots of the block's map
 constexpr uint32_t kFree = ~0u;
 constexpr int kMostBins = 1024;  // pairs of (rank, table) that a block counts by itself
 
@@ -27,7 +27,7 @@ struct Mine {
   __device__ int table() const { return feature->table; }
 };
 __device__ Mine mine_of(const BatchRef& batch) {
-  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t tile = blockIdx.x * kRouteWarps + threadIdx.x / 32;
   const FeatureRef& feature = batch.feature_of_tile(min(tile, batch.tiles - 1));
   const uint32_t index = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
   const bool there = tile < batch.tiles && index < feature.count;
@@ -40,12 +40,12 @@ __device__ uint64_t hash_of(int64_t key, int table) {
 
 // The distinct keys of a block, so that a frequent one is looked for in global memory once a block.
 struct BlockMap {
-  int64_t keys[kThreads];
-  int32_t tables[kThreads];
-  uint32_t slots[kSlots];      // thread, or kFree
-  uint32_t counts[kThreads];   // occurrences of the block's leaders
-  uint32_t leaders[kThreads];  // the same: position of the leader
-  uint32_t ranks[kThreads];    // the same: of the first occurrence
+  int64_t keys[kRouteThreads];
+  int32_t tables[kRouteThreads];
+  uint32_t slots[kSlots];           // thread, or kFree
+  uint32_t counts[kRouteThreads];   // occurrences of the block's leaders
+  uint32_t leaders[kRouteThreads];  // the same: position of the leader
+  uint32_t ranks[kRouteThreads];    // the same: of the first occurrence
 
   // The thread that represents the key of this one. `hash` of that key.
   __device__ uint32_t leader_of(int64_t key, int table, uint64_t hash) {
@@ -90,7 +90,7 @@ __device__ void number_new(const BatchRef& batch, const RouteRef& route, const M
   __shared__ uint32_t counts[kMostBins], firsts[kMostBins];
   const int bins = route.ranks * batch.table_count;
   const bool in_block = bins <= kMostBins;
-  for (int i = threadIdx.x; in_block && i < bins; i += kThreads) counts[i] = 0;
+  for (int i = threadIdx.x; in_block && i < bins; i += kRouteThreads) counts[i] = 0;
   __syncthreads();
   int rank = 0, bin = 0;
   uint32_t number = 0;
@@ -100,7 +100,7 @@ __device__ void number_new(const BatchRef& batch, const RouteRef& route, const M
     number = atomicAdd(in_block ? &counts[bin] : &route.counts[bin], 1u);
   }
   __syncthreads();
-  for (int i = threadIdx.x; in_block && i < bins; i += kThreads)
+  for (int i = threadIdx.x; in_block && i < bins; i += kRouteThreads)
     if (counts[i] != 0) firsts[i] = atomicAdd(&route.counts[i], counts[i]);
   __syncthreads();
   if (is_new)
@@ -108,10 +108,10 @@ __device__ void number_new(const BatchRef& batch, const RouteRef& route, const M
                                       number + (in_block ? firsts[bin] : 0)};
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRouteThreads)
     route_keys_kernel(const __grid_constant__ BatchRef batch, RouteRef route) {
   __shared__ BlockMap map;
-  for (uint32_t i = threadIdx.x; i < kSlots; i += kThreads) map.slots[i] = kFree;
+  for (uint32_t i = threadIdx.x; i < kSlots; i += kRouteThreads) map.slots[i] = kFree;
   const Mine mine = mine_of(batch);
   bool valid = mine.there;
   if (valid) {
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kThreads)
               static_cast<uint32_t>(mine.feature->counts[mine.index]));
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRouteThreads)
     write_keys_kernel(const __grid_constant__ BatchRef batch, RouteRef route, WriteKeys to) {
   if (blockIdx.x == 0 && threadIdx.x < batch.classes)  // a leader's position is its number
     batch.counters->unique[threadIdx.x] = batch.class_count[threadIdx.x];
@@ -186,7 +186,7 @@ __device__ bool is_missing(const BatchRef& batch, const RouteRef& route, const I
   return flags[items[holder.x * rank_stride + mine.table()].flags + holder.y] != 0;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRouteThreads)
     spread_flags_kernel(const __grid_constant__ BatchRef batch, RouteRef route,
                         const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                         const uint8_t* can_miss) {
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kThreads)
       is_missing(batch, route, items, rank_stride, flags, can_miss, mine) ? 1 : 0;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRouteThreads)
     count_missing_kernel(const __grid_constant__ BatchRef batch, RouteRef route,
                          const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                          const uint8_t* can_miss) {
@@ -213,14 +213,15 @@ __global__ void __launch_bounds__(kThreads)
 
 void route_keys(const Context& context, const BatchRef& batch, const RouteRef& route) {
   if (batch.tiles == 0) return;
-  route_keys_kernel<<<blocks_of(batch.tiles, kWarps), kThreads, 0, context.stream>>>(batch, route);
+  route_keys_kernel<<<blocks_of(batch.tiles, kRouteWarps), kRouteThreads, 0, context.stream>>>(
+      batch, route);
   cuda_check(cudaGetLastError(), "launching route_keys_kernel");
 }
 
 void write_keys(const Context& context, const BatchRef& batch, const RouteRef& route,
                 const WriteKeys& to) {
-  write_keys_kernel<<<std::max(1u, blocks_of(batch.tiles, kWarps)), kThreads, 0, context.stream>>>(
-      batch, route, to);
+  write_keys_kernel<<<std::max(1u, blocks_of(batch.tiles, kRouteWarps)), kRouteThreads, 0,
+                      context.stream>>>(batch, route, to);
   cuda_check(cudaGetLastError(), "launching write_keys_kernel");
 }
 
@@ -228,7 +229,7 @@ void spread_flags(const Context& context, const BatchRef& batch, const RouteRef&
                   const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                   const uint8_t* can_miss) {
   if (batch.tiles == 0) return;
-  spread_flags_kernel<<<blocks_of(batch.tiles, kWarps), kThreads, 0, context.stream>>>(
+  spread_flags_kernel<<<blocks_of(batch.tiles, kRouteWarps), kRouteThreads, 0, context.stream>>>(
       batch, route, items, rank_stride, flags, can_miss);
   cuda_check(cudaGetLastError(), "launching spread_flags_kernel");
 }
@@ -237,7 +238,7 @@ void count_missing(const Context& context, const BatchRef& batch, const RouteRef
                    const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                    const uint8_t* can_miss) {
   if (batch.tiles == 0) return;
-  count_missing_kernel<<<blocks_of(batch.tiles, kWarps), kThreads, 0, context.stream>>>(
+  count_missing_kernel<<<blocks_of(batch.tiles, kRouteWarps), kRouteThreads, 0, context.stream>>>(
       batch, route, items, rank_stride, flags, can_miss);
   cuda_check(cudaGetLastError(), "launching count_missing_kernel");
 }

@@ -11,7 +11,7 @@ namespace emblem::cuda {
 
 struct BatchRef;
 
-// Who holds the keys of a table.
+// Placement of the keys of a table.
 struct OwnersRef {
   const uint16_t* rank_of_part;  // null: `self`
   int64_t rows;                  // end of the keys of a static table

@@ -8,7 +8,7 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSumThreads = 256;
 constexpr int kMostLevels = 32;
 
 struct __align__(16) Four {
@@ -42,9 +42,9 @@ __device__ auto sum_of(int64_t parts, const Value& value) {
   return total;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSumThreads)
     sum_parts_kernel(const float* parts, int64_t count, int64_t stride, int64_t values, float* to) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
   if (i < values) to[i] = sum_of<0>(count, [&](int64_t part) { return parts[part * stride + i]; });
 }
 
@@ -52,10 +52,10 @@ struct PeerParts {
   float* at[kMostPeerParts];
 };
 template <int kCount, class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSumThreads)
     sum_peer_parts_kernel(const __grid_constant__ PeerParts parts, int parts_count,
                           int64_t values) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
   if (i >= values) return;
   const auto part_at = [&](int64_t part) -> T& { return reinterpret_cast<T*>(parts.at[part])[i]; };
   const T sum = sum_of<kCount>(parts_count, [&](int64_t part) { return T{part_at(part)}; });
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
 void sum_parts(const Context& context, const float* parts, int64_t count, int64_t stride,
                int64_t values, float* to) {
   if (values == 0) return;
-  sum_parts_kernel<<<blocks_of(values, kThreads), kThreads, 0, context.stream>>>(
+  sum_parts_kernel<<<blocks_of(values, kSumThreads), kSumThreads, 0, context.stream>>>(
       parts, count, stride, values, to);
   cuda_check(cudaGetLastError(), "launching sum_parts_kernel");
 }
@@ -83,7 +83,7 @@ void sum_peer_parts(const Context& context, std::span<float* const> parts, int64
         return reinterpret_cast<uintptr_t>(part) % sizeof(Four) == 0;
       });
   const auto launch = [&](auto* kernel, int64_t elements) {
-    kernel<<<blocks_of(elements, kThreads), kThreads, 0, context.stream>>>(
+    kernel<<<blocks_of(elements, kSumThreads), kSumThreads, 0, context.stream>>>(
         peers, static_cast<int>(parts.size()), elements);
   };
   if (!in_fours)

@@ -10,7 +10,7 @@
 #include "core/system/seconds_since.h"
 #include "core/text/joined.h"
 #include "core/text/text.h"
-#include "train/run/lookup_report.h"
+#include "train/learner/lookup_report.h"
 
 namespace emblem {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "train/learner/learner.h"
 #include "train/report/run_clock.h"
-#include "train/run/learner.h"
 #include "train/run/train_options.h"
 
 namespace emblem {

@@ -5,9 +5,9 @@
 #include "comm/bytes.h"
 #include "comm/sum_all.h"
 #include "core/files/byte_io.h"
+#include "train/learner/lookup_report.h"
 #include "train/run/batch_stream.h"
 #include "train/run/host_logits.h"
-#include "train/run/lookup_report.h"
 
 namespace emblem {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "core/system/log.h"
 #include "core/text/text.h"
+#include "train/learner/lookup_report.h"
 #include "train/report/pass_bar.h"
-#include "train/run/lookup_report.h"
 
 namespace emblem {
 namespace {

@@ -12,8 +12,8 @@
 #include "core/device/device_test.h"
 #include "core/math/random.h"
 #include "model/lookup/feed.h"
+#include "train/learner/learner.h"
 #include "train/predict/progressive.h"
-#include "train/run/learner.h"
 
 namespace emblem {
 namespace {

@@ -39,12 +39,14 @@ MakeRankTables rank_tables_of(const Context& context, const World& world,
     RankTables made;
     std::vector<ShardedTable> tables;
     std::vector<TableSettings> parts;
+    made.notes_absent = context.device == Device::kCpu;
     for (TableSettings settings : wanted.tables) {
       settings.bins = bins_of_limits(settings);
       const TableShards shards =
           in_whole_bins(world.plan != nullptr ? world.plan->of(settings.name)
                                               : over_all_ranks(settings.name, world.size()),
                         settings.bins);
+      made.notes_absent &= !shards.pooled_at_owner;
       parts.push_back(settings_of_part(settings, shards, world.rank()));
       tables.push_back({settings, shards, nullptr});
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "comm/sum_all.h"
-#include "train/run/lookup_report.h"
+#include "train/learner/lookup_report.h"
 
 namespace emblem {
 namespace {

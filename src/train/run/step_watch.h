@@ -8,11 +8,11 @@
 
 #include "config/feature/features.h"
 #include "config/proto/pipeline.pb.h"
+#include "train/learner/learner.h"
 #include "train/predict/progressive.h"
 #include "train/report/loss_watch.h"
 #include "train/report/train_metrics.h"
 #include "train/run/host_logits.h"
-#include "train/run/learner.h"
 #include "train/run/shard_batches.h"
 
 namespace emblem {

@@ -17,9 +17,9 @@
 #include "core/system/log.h"
 #include "core/text/text.h"
 #include "embedding/files/delta_files.h"
+#include "train/learner/lookup_report.h"
 #include "train/predict/feature_importance.h"
 #include "train/report/run_setup.h"
-#include "train/run/lookup_report.h"
 #include "train/run/rank_agreement.h"
 
 namespace emblem {

@@ -219,6 +219,11 @@ inline std::vector<SettingsBase> settings_bases() {
                        "mlp { hidden_units: 4 } } final { hidden_units: 4 } } losses { jrc_loss { "
                        "session_name: 'user' } } "
                        "metrics { auc {} } }")},
+      {"ranks", cat(settings_start(), "model_config { ", all,
+                    " multi_tower { towers { input: 'all' "
+                    "mlp { hidden_units: 4 } } final { hidden_units: 4 } } losses { "
+                    "lambdarank_loss { session_name: 'user' } } "
+                    "metrics { ndcg_at_k { grouping_key: 'user' } } }")},
       {"numbers", cat(settings_start(), "model_config { ", all,
                       " multi_tower { towers { input: 'all' "
                       "mlp { hidden_units: 4 } } final { hidden_units: 4 } } losses { l2_loss {} } "

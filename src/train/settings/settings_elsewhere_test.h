@@ -13,7 +13,7 @@ DataConfig: cache_bytes cache_dir endpoint
 DataConfig: direct_reads
 DynamicEmbedding: init_capacity_per_rank
 TrainConfig: num_threads
-# GPUs: train/run/loss_scaler_test.cc, tests/overflow_test.py, model/lookup/table_config_test.cc, tests/gpu_memory_test.py
+# GPUs: train/learner/loss_scaler_test.cc, tests/overflow_test.py, model/lookup/table_config_test.cc, tests/gpu_memory_test.py
 GradScaler: growth_interval
 TrainConfig: deterministic device_bytes
 # Several ranks: tests/plan_test.py, tests/ranks_refusals_test.py

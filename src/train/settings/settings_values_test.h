@@ -28,6 +28,7 @@ inline const std::pair<const char*, const char*> kSettingsValues[] = {
     {"DynamicEmbedding.score_strategy", "'NO_EVICTION'"},
     {"GradClipping.clipping_type", "'value'"},
     {"JRCLoss.session_name", "'color'"},
+    {"LambdaRankLoss.session_name", "'color'"},
     {"MulticlassAUC.average", "'weighted'"},
     {"NormalizedEntropy.eta", "0.49"},
     {"OverlapFeature.method", "'title_common_ratio'"},

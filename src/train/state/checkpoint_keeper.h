@@ -6,8 +6,8 @@
 #include <string>
 
 #include "config/proto/pipeline.pb.h"
+#include "train/learner/learner.h"
 #include "train/report/run_clock.h"
-#include "train/run/learner.h"
 #include "train/state/delta_export.h"
 #include "train/state/run_state.h"
 

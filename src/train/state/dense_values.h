@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 
 namespace emblem {
 

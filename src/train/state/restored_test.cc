@@ -11,8 +11,8 @@
 #include "core/text/text.h"
 #include "model/check/check.h"
 #include "model/layers/probability.h"
+#include "train/learner/lookup_report.h"
 #include "train/report/run_report.h"
-#include "train/run/lookup_report.h"
 #include "train/state/run_state.h"
 
 namespace emblem {

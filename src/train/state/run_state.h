@@ -8,8 +8,8 @@
 #include "config/load/assets.h"
 #include "config/proto/pipeline.pb.h"
 #include "data/batch.h"
+#include "train/learner/learner.h"
 #include "train/run/early_stopping.h"
-#include "train/run/learner.h"
 
 namespace emblem {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/file_facts.h"
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 
 namespace emblem {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/run/learner.h"
+#include "train/learner/learner.h"
 
 namespace emblem {
 

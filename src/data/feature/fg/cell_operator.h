@@ -35,6 +35,14 @@ class CellOperator : public FgOperator {
   }
 
  private:
+  // Values of the row (not of its sequence) that are read again for each element, over all elements
+  // of a row: few bytes make much work. A long text counts as values of 16 bytes.
+  static constexpr int64_t kMostReadAgain = 1'000'000, kValueBytes = 16;
+
+  // Whether compute reads that input once for a row.
+  virtual bool is_read_once(size_t /*input*/) const { return false; }
+  void refuse_long_rows(std::span<const CellReader> inputs, Cells& cells,
+                        const ReportRow& report) const;
   // Adds the values of each cell and ends it. `report` takes the row of a cell.
   virtual void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
                        const ReportRow& report) const = 0;

@@ -56,8 +56,15 @@ bool CellReader::is_missing(size_t at) const {
 }
 
 ValueRange CellReader::values(int64_t cell) const {
+  if (cells_.is_refused(cell)) return {};
   const ValueRange range = range_of(cell);
   return range.size() == 1 && is_missing(range.begin) ? ValueRange{} : range;
+}
+
+int64_t CellReader::text_bytes(const ValueRange& range) const {
+  if (column_.type != ColumnType::kText || range.empty()) return 0;
+  const int64_t before = range.begin == 0 ? 0 : column_.text_ends[range.begin - 1];
+  return column_.text_ends[range.end - 1] - before;
 }
 
 std::string_view CellReader::text(size_t at, std::string& buffer) const {
@@ -98,6 +105,12 @@ CellWriter::CellWriter(Column& out, ColumnType type) : out_(out) {
   out.weights.clear();
   out.sequence_offsets.clear();
   out.offsets.assign(1, 0);
+}
+
+void CellWriter::refuse_text() {
+  throw Error(ErrorCode::kOutOfMemory,
+              "the texts of a computed feature have more than 4 GiB in a batch; lower the batch "
+              "size");
 }
 
 size_t CellWriter::size() const { return values_in(out_); }

@@ -20,7 +20,11 @@ struct Cells {
   bool are_elements = false;
   std::vector<int32_t> rows;          // row of each cell, when cells are elements
   std::vector<int32_t> first_of_row;  // [rows + 1], when they are elements
+  std::vector<uint8_t> refused;       // by row: 1 where its cells have no values; empty: nowhere
 
+  bool is_refused(int64_t cell) const {
+    return !refused.empty() && refused[static_cast<size_t>(row_of(cell))] != 0;
+  }
   int64_t row_of(int64_t cell) const {
     return are_elements ? rows[static_cast<size_t>(cell)] : cell;
   }
@@ -46,6 +50,9 @@ class CellReader {
   // None where the value is missing or text is empty.
   ValueRange values(int64_t cell) const;
 
+  // Bytes of the texts of values; 0 where they are no text.
+  int64_t text_bytes(const ValueRange& range) const;
+
   // The text of value `at`. Integers and numbers are written to `buffer`. "" when it is
   // missing.
   std::string_view text(size_t at, std::string& buffer) const;
@@ -58,6 +65,9 @@ class CellReader {
     return cell > 0 && (is_constant_ || (!is_sequence_ && cells_.are_elements &&
                                          cells_.row_of(cell) == cells_.row_of(cell - 1)));
   }
+
+  // All elements of a row have the same values.
+  bool is_of_row() const { return cells_.are_elements && (is_constant_ || !is_sequence_); }
 
   const Column& column() const { return column_; }
 
@@ -76,7 +86,9 @@ class CellWriter {
  public:
   CellWriter(Column& out, ColumnType type);
 
+  // Throws kOutOfMemory beyond 4 GiB of text.
   void add(std::string_view text) {
+    if (text.size() > UINT32_MAX - out_.text.size()) refuse_text();
     out_.text += text;
     out_.text_ends.push_back(static_cast<uint32_t>(out_.text.size()));
   }
@@ -94,6 +106,7 @@ class CellWriter {
   void finish(const Cells& cells);
 
  private:
+  [[noreturn]] static void refuse_text();
   size_t size() const;
 
   Column& out_;

@@ -34,6 +34,8 @@ class LookupOperator final : public CellOperator {
     return ids ? output_of_ids(lookup) : ColumnType::kFloat;
   }
 
+  bool is_read_once(size_t input) const override { return input == 0; }
+
   void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
                const ReportRow& report) const override {
     KeyValues map;

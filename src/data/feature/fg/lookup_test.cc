@@ -187,6 +187,27 @@ TEST(MatchFeature, SequencesOfKeys) {
   EXPECT_THAT(out.sequence_offsets, ElementsAre(0, 2));
 }
 
+// In time that does not grow with both.
+TEST(MatchFeature, ManyKeysAreFoundInALargeMap) {
+  constexpr int kKeys = 200'000;
+  std::string map = "ca^", keys;
+  for (int i = 0; i < kKeys; ++i) {
+    map += cat("s", i, ":1,");
+    keys += cat(i == 0 ? "" : "\x1d", "s", 2 * i);
+  }
+  EXPECT_THAT(apply_operator(match(kKeyFields), {{{map}}, {{"ca"}}, {{keys}}}).cells,
+              ElementsAre(Bag{cat(kKeys / 2)}));
+}
+
+TEST(MatchFeature, SequencesReadTheMapAgain) {
+  std::string map = "ca^";
+  for (int i = 0; i < 8000; ++i) map += "s:1,";  // one value, of 2,000 times 16 bytes
+  std::string keys = "ca";
+  for (int i = 0; i < 600; ++i) keys += ";cb";
+  EXPECT_THAT(apply_operator(match(kKeyFields), {{{map}}, {{keys}, ";"}, {{"s"}}}).problems,
+              ElementsAre(HasSubstr("each of the 601 elements of a sequence reads 2000 values")));
+}
+
 TEST(MatchFeature, BrokenMapsAreBadRows) {
   const TestOutput out =
       apply_operator(match(kKeyFields), {{{"ca", "ca^ba", "ca^ba:x", "ca^ba:1,"}},

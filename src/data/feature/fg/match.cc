@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <cmath>
+#include <deque>
+#include <unordered_set>
 
 #include "data/feature/fg/cell_operator.h"
 #include "data/feature/fg/discrete.h"
@@ -8,6 +11,31 @@ namespace emblem {
 namespace {
 
 constexpr std::string_view kAll = "ALL";
+
+// The keys that a cell asks for.
+class AskedKeys {
+ public:
+  void read(const CellReader& input, int64_t cell) {
+    const ValueRange range = input.values(cell);
+    keys_.clear();
+    hashed_.clear();
+    texts_.resize(std::max(texts_.size(), range.size()));
+    for (size_t at = range.begin; at < range.end; ++at)
+      keys_.push_back(input.text(at, texts_[at - range.begin]));
+    if (keys_.size() > kScanned) hashed_.insert(keys_.begin(), keys_.end());
+  }
+  bool contains(std::string_view key) const {
+    if (keys_.size() > kScanned) return hashed_.contains(key);
+    return std::find(keys_.begin(), keys_.end(), key) != keys_.end();
+  }
+
+ private:
+  static constexpr size_t kScanned = 16;  // up to here keys are scanned, not hashed
+
+  std::vector<std::string_view> keys_;
+  std::unordered_set<std::string_view> hashed_;
+  std::deque<std::string> texts_;  // texts of numbers
+};
 
 // The values of a map of maps, "pk^sk:v,sk:v|pk^sk:v", at primary and secondary keys. Several
 // numbers are added up.
@@ -34,9 +62,10 @@ class MatchOperator final : public CellOperator {
     return ids ? output_of_ids(match) : ColumnType::kFloat;
   }
 
-  // What one cell has found so far.
+  // What one cell asks for and has found so far.
   struct Found {
     CellWriter& out;
+    AskedKeys pkeys, skeys;
     double sum = 0;
     bool has_number = false;
     std::string problem;
@@ -45,9 +74,14 @@ class MatchOperator final : public CellOperator {
 
   void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
                const ReportRow& report) const override {
+    Found found{out};
     for (int64_t cell = 0; cell < cells.count; ++cell) {
-      Found found{out};
-      search(inputs, cell, found);
+      found.sum = 0;
+      found.has_number = false;
+      found.problem.clear();
+      found.pkeys.read(inputs[1], cell);
+      found.skeys.read(inputs[2], cell);
+      search(inputs[0], cell, found);
       if (!found.problem.empty())
         reject(cells.row_of(cell), out, report, found.problem);
       else if (found.has_number)
@@ -56,21 +90,20 @@ class MatchOperator final : public CellOperator {
     }
   }
 
-  void search(std::span<const CellReader> inputs, int64_t cell, Found& found) const {
-    const ValueRange maps = inputs[0].values(cell);
+  void search(const CellReader& map, int64_t cell, Found& found) const {
+    const ValueRange maps = map.values(cell);
     for (size_t at = maps.begin; at < maps.end && found.problem.empty(); ++at) {
-      const std::string_view entry = inputs[0].text(at, found.buffer);
+      const std::string_view entry = map.text(at, found.buffer);
       std::string_view pkey, inner;
       if (entry.empty()) continue;
       if (!split_pair(entry, '^', pkey, inner))
         found.problem = cat("the map has ", in_quotes(entry), ", expected pkey^skey:value");
-      else if (all_pkeys_ || has(inputs[1], cell, pkey))
-        search_inner(inputs[2], cell, pkey, inner, found);
+      else if (all_pkeys_ || found.pkeys.contains(pkey))
+        search_inner(pkey, inner, found);
     }
   }
 
-  void search_inner(const CellReader& skeys, int64_t cell, std::string_view pkey,
-                    std::string_view inner, Found& found) const {
+  void search_inner(std::string_view pkey, std::string_view inner, Found& found) const {
     while (!inner.empty() && found.problem.empty()) {
       const size_t end = std::min(inner.find(','), inner.size());
       const std::string_view pair = inner.substr(0, end);
@@ -79,17 +112,9 @@ class MatchOperator final : public CellOperator {
       if (pair.empty()) continue;
       if (!split_pair(pair, ':', skey, value))
         found.problem = cat("the map has ", in_quotes(pair), ", expected skey:value");
-      else if (!value.empty() && (all_skeys_ || has(skeys, cell, skey)))
+      else if (!value.empty() && (all_skeys_ || found.skeys.contains(skey)))
         add(pkey, skey, value, found);
     }
-  }
-
-  static bool has(const CellReader& keys, int64_t cell, std::string_view key) {
-    const ValueRange range = keys.values(cell);
-    std::string buffer;
-    for (size_t at = range.begin; at < range.end; ++at)
-      if (keys.text(at, buffer) == key) return true;
-    return false;
   }
 
   void add(std::string_view pkey, std::string_view skey, std::string_view value,

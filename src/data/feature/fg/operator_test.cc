@@ -228,6 +228,12 @@ TEST(OverlapFeature, DistancesOfTooManyTermsAreBad) {
   const std::string many = terms(1001, "t");
   EXPECT_THAT(apply_operator(overlap("proximity_avg_dist"), {{{many}}, {{many}}}).problems,
               ElementsAre(HasSubstr("1001 and 1001 terms, expected at most 1000")));
+  EXPECT_THAT(
+      apply_operator(overlap("proximity_min_dist"), {{{terms(900, "t")}}, {{terms(20'000, "u")}}})
+          .problems,
+      ElementsAre(
+          HasSubstr("900 and 20000 terms, expected at most 1000 of one of them and 10000000 "
+                    "pairs")));
   EXPECT_EQ(overlap_of("proximity_min_cover", many, many), "1001");
 }
 
@@ -235,6 +241,26 @@ TEST(ComboFeature, TooManyCombinationsOfARowAreBad) {
   const std::string many = terms(400, "t");
   EXPECT_THAT(apply_operator(kOperatorCombo, {{{many}}, {{many}}}).problems,
               ElementsAre(HasSubstr("160000 combinations, expected at most 100000")));
+}
+
+std::string sequence_of(int64_t elements) {
+  std::string text = "a";
+  for (int64_t i = 1; i < elements; ++i) text += ";a";
+  return text;
+}
+
+// Else a request of some megabytes keeps a server busy for hours.
+TEST(Operators, LongRowsThatEveryElementReadsAgainAreBad) {
+  const std::string many = terms(2000, "t"), dot = "kv_dot_product { query: 'a' document: 'b' }";
+  const TestInput rows{{many, many, "t"}};
+  const TestInput sequences{{sequence_of(501), sequence_of(2), sequence_of(2000)}, ";"};
+  for (const std::string& feature : {overlap("query_common_ratio"), dot}) {
+    const TestOutput out = apply_operator(feature, {rows, sequences});
+    EXPECT_THAT(out.problems,
+                ElementsAre(HasSubstr("0: feature \"f\": each of the 501 elements of a sequence "
+                                      "reads 2000 values of its row, expected at most 1000000")));
+    EXPECT_EQ(out.cells.size(), 2503u);
+  }
 }
 
 TEST(OverlapFeature, ProximityOfTerms) {

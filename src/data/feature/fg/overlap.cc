@@ -119,8 +119,8 @@ class OverlapOperator final : public CellOperator {
         method_(parse_overlap_method(feature.config.overlap_feature().method(), feature.name)) {}
 
  private:
-  // Distances are measured between all pairs of terms.
-  static constexpr size_t kMostTerms = 1000;
+  // Distances are measured between all pairs of terms, and to all places of both.
+  static constexpr size_t kMostTerms = 1000, kMostPairs = 10'000'000;
 
   void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
                const ReportRow& report) const override {
@@ -130,9 +130,10 @@ class OverlapOperator final : public CellOperator {
       if (!inputs[0].is_repeated(cell)) read(inputs[0], cell, query, query_texts);
       read(inputs[1], cell, title, title_texts);
       const bool both = !query.empty() && !title.empty();
-      if (measures_distances() && std::min(query.size(), title.size()) > kMostTerms) {
+      if (measures_distances() && are_too_many(query.size(), title.size())) {
         reject(cells.row_of(cell), out, report, "query and title have ", query.size(), " and ",
-               title.size(), " terms, expected at most ", kMostTerms, " of one of them");
+               title.size(), " terms, expected at most ", kMostTerms, " of one of them and ",
+               kMostPairs, " pairs");
         out.end_cell();
         continue;
       }
@@ -151,6 +152,9 @@ class OverlapOperator final : public CellOperator {
       terms.push_back(input.text(at, texts[at - range.begin]));
   }
 
+  static bool are_too_many(size_t query, size_t title) {
+    return std::min(query, title) > kMostTerms || (title > 0 && query > kMostPairs / title);
+  }
   bool measures_distances() const {
     return method_ == OverlapMethod::kProximityMinDist ||
            method_ == OverlapMethod::kProximityMaxDist ||

@@ -28,7 +28,7 @@ enum class ArrayLayout : uint8_t {
   kDouble,
   kDecimal,
   kText,       // with offsets of 32 bits
-  kLargeText,  // of 64 bits
+  kLargeText,  // offsets of 64 bits
   kTextView,
   kFixedText,
   kList,  // with offsets of 32 bits; a map is one, too

@@ -92,6 +92,15 @@ class ArraysTable final : public ColumnTable {
   ColumnStruct columns_;
 };
 
+// The format of timestamps and dates; null: there is no such unit.
+const char* time_format(std::string_view unit, bool is_int64) {
+  constexpr std::pair<std::string_view, const char*> kFormats[] = {
+      {"s", "tss:"}, {"ms", "tsm:"}, {"us", "tsu:"}, {"ns", "tsn:"}, {"day", "tdD"}};
+  for (const auto& [name, format] : kFormats)
+    if (name == unit) return is_int64 == (name != "day") ? format : nullptr;
+  return nullptr;
+}
+
 // An array over a span, and those below it.
 struct SpanArray {
   ArrowSchema schema{};
@@ -199,6 +208,17 @@ class SpansTable final : public ColumnTable {
     return made;
   }
 
+  void set_time(const ColumnSpan& column, SpanArray& values) {
+    if (column.time_unit.empty()) return;
+    const bool is_int32 = std::holds_alternative<std::span<const int32_t>>(column.values);
+    const bool is_int64 = std::holds_alternative<std::span<const int64_t>>(column.values);
+    const char* format = time_format(column.time_unit, is_int64);
+    EMBLEM_REQUIRE(format != nullptr && (is_int32 || is_int64), place_of(column),
+                   " has the time unit ", in_quotes(column.time_unit),
+                   "; expected s, ms, us or ns of int64 values, or day of int32 values");
+    values.schema.format = format;
+  }
+
   void set_missing(const ColumnSpan& column, SpanArray& values) {
     if (column.missing.empty()) return;
     const auto count = static_cast<size_t>(values.array.length);
@@ -242,6 +262,7 @@ class SpansTable final : public ColumnTable {
   void add(const ColumnSpan& column) {
     SpanArray* array =
         std::visit([&](const auto& values) { return &values_of(values, column); }, column.values);
+    set_time(column, *array);
     set_missing(column, *array);
     if (!column.weights.empty()) array = &with_weights(column, *array);
     if (!column.offsets.empty()) array = &list_of(column.offsets, "lists", column, *array);

@@ -35,6 +35,9 @@ struct ColumnSpan {
       {};  // [lists + 1]: list i is values [offsets[i], offsets[i + 1])
   std::span<const int32_t> sequence_offsets = {};  // [rows + 1]: row i is lists [.., ..)
   std::span<const float> weights = {};             // one a value of lists; or empty
+  // "s", "ms", "us", "ns": values are int64, timestamps in this unit since 1970; "day": they are
+  // int32, dates. Empty: they are numbers.
+  std::string time_unit = {};
 };
 
 // Made once; const methods may run concurrently.

@@ -63,7 +63,7 @@ class RowFilter {
     std::string text;
     bool is_quoted = false;
     int truth = -1;                // 1, 0; -1: no bool
-    std::optional<Moment> moment;  // of a time of a day where not has_date
+    std::optional<Moment> moment;  // a time of day if not has_date
     bool has_date = false;
     bool is_number = false, is_integer = false, is_unsigned = false;
     int64_t integer = 0;            // where is_integer

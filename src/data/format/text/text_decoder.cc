@@ -172,19 +172,19 @@ TextDecoder::TextDecoder(const DataSource& source, Header header, char delimiter
   std::vector<InputFile> files = open_text_files(names, source.threads, source.storage);
   FilesWithoutRows without_rows(source.input);
   for (size_t i = 0; i < files.size(); ++i) {
-    char start[4] = {};
-    files[i].read(0, std::min<int64_t>(files[i].bytes(), 3), start);
-    const int64_t mark = byte_order_mark(start);
-    if (mark == files[i].bytes()) {
+    std::string start(static_cast<size_t>(std::min(files[i].bytes(), kTextPrefixBytes)), '\0');
+    files[i].read(0, std::ssize(start), start.data());
+    const int64_t text_begin = text_prefix(start);
+    if (text_begin == files[i].bytes()) {
       without_rows.add(files[i].path(), kEmptyFile);
       continue;
     }
-    const int64_t begin = data_begin(files[i], mark, header);
+    const int64_t begin = data_begin(files[i], text_begin, header);
     if (begin == files[i].bytes()) {
       without_rows.add(names[i], "has no rows: nothing follows its header line");
       continue;
     }
-    text_begin_.push_back(mark);
+    text_begin_.push_back(text_begin);
     data_begin_.push_back(begin);
     names_.push_back(std::move(names[i]));
     files_.push_back(std::move(files[i]));
@@ -281,7 +281,7 @@ int64_t TextDecoder::data_begin(const InputFile& file, int64_t text_begin, Heade
   int64_t at = text_begin;
   for (bool blank = true; blank && at < file.bytes();) {
     int64_t offset = 0;
-    std::string_view line;  // of a row that begins with quotes, the next one begins after them
+    std::string_view line;  // where it begins with quotes, the next one begins after them
     for (int64_t bytes = 1; line.empty() && at + bytes <= file.bytes(); ++bytes)
       line = read_rows(file, text_begin, {at, at + bytes}, buffer, offset);
     if (line.empty()) return file.bytes();

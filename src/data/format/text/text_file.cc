@@ -311,14 +311,14 @@ std::string read_text_start(const std::string& path, int64_t count, const Storag
     text.clear();
     decompress(file, kind, [&](std::span<const char> bytes) {
       text.append(bytes.data(), bytes.size());
-      return static_cast<int64_t>(text.size()) < count + 3;
+      return static_cast<int64_t>(text.size()) < count + kTextPrefixBytes;
     });
   } else {
-    text.resize(static_cast<size_t>(std::min(file.bytes(), count + 3)));
+    text.resize(static_cast<size_t>(std::min(file.bytes(), count + kTextPrefixBytes)));
     file.read(0, static_cast<int64_t>(text.size()), text.data());
   }
   require_text(std::string_view(text).substr(0, kFileKindBytes), path);
-  text.erase(0, static_cast<size_t>(byte_order_mark(text)));
+  text.erase(0, static_cast<size_t>(text_prefix(text)));
   text.resize(std::min(text.size(), static_cast<size_t>(count)));
   return text;
 }

@@ -23,8 +23,8 @@ std::vector<InputFile> open_text_files(const std::vector<std::string>& paths, in
 // For binary formats, which are not read compressed: throws Error when `file` is.
 void require_uncompressed(const InputFile& file);
 
-// Up to `count` bytes from the beginning of the text, after its byte order mark. Throws like
-// open_text_files.
+// Up to `count` bytes from the beginning of the text (text_prefix in data/format/file_kind.h).
+// Throws like open_text_files.
 std::string read_text_start(const std::string& path, int64_t count,
                             const Storage& storage = nullptr);
 

@@ -267,6 +267,22 @@ TEST(TextFile, ACharacterThatTheEndOfThePartCutsIsUtf8) {
   }
 }
 
+TEST(TextFile, TheDelimiterThatExcelIsToldIsNotPartOfTheText) {
+  const TempFolder folder;
+  const TestPipeline pipeline(R"(data_config { with_header: true fg_mode: FG_DAG delimiter: ";" }
+    feature_configs { raw_feature { feature_name: "n" } })");
+  LoaderOptions options;
+  for (const char* begin : {"sep=;\r\n", "sep=;\n", "\xef\xbb\xbfsep=;\r\n"}) {
+    options.input = folder.write("a.csv", cat(begin, "label;n\n1;2\n0;3\n"));
+    const std::vector<SeenBatch> seen = read_all(pipeline, options);
+    ASSERT_EQ(seen.size(), 1u);
+    EXPECT_THAT(seen[0].content, HasSubstr("rows 2"));
+    EXPECT_EQ(guess_source(options.input).delimiter, ";");
+  }
+  EXPECT_EQ(read_text_start(folder.write("b.csv", "sep=1\n"), 9), "") << "a line of its own";
+  EXPECT_EQ(read_text_start(folder.write("c.csv", "sep=x;y\n"), 9), "sep=x;y\n");
+}
+
 TEST(TextFile, AByteOrderMarkIsNotPartOfTheText) {
   const TempFolder folder;
   const TestPipeline pipeline(R"(data_config { with_header: true fg_mode: FG_DAG }

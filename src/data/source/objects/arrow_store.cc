@@ -46,21 +46,24 @@ bool mentions(const std::string& text, std::initializer_list<const char*> words)
                      [&](const char* word) { return text.find(word) != std::string::npos; });
 }
 
+constexpr const char* kClockSkew = "REQUEST_TIME_TOO_SKEWED";
+constexpr const char* kRedirect = "HTTP status 301";
+
 ErrorCode code_of(const arrow::Status& status) {
   const std::string& text = status.message();
   if (arrow::internal::ErrnoFromStatus(status) == ENOENT ||
       mentions(text, {"HTTP status 404", "NO_SUCH_BUCKET", "NO_SUCH_KEY", "does not exist",
                       "kNotFound", "NOT_FOUND"}))
     return ErrorCode::kNotFound;
-  if (mentions(text, {"HTTP status 401", "UNAUTHENTICATED", "kUnauthenticated"}))
+  if (mentions(text, {kClockSkew, "HTTP status 401", "UNAUTHENTICATED", "kUnauthenticated"}))
     return ErrorCode::kUnauthenticated;
   if (mentions(text, {"HTTP status 403", "ACCESS_DENIED", "PERMISSION_DENIED", "kPermissionDenied",
                       "SIGNATURE_DOES_NOT_MATCH", "INVALID_ACCESS_KEY_ID", "AccessDenied"}))
     return ErrorCode::kPermissionDenied;
   // GCS, after an error on another thread: the file is opened again.
   if (mentions(text, {"closed file"})) return ErrorCode::kUnavailable;
-  if (status.IsInvalid() || mentions(text, {"HTTP status 400", "HTTP status 412", "HTTP status 416",
-                                            "Unable to load lib"}))
+  if (status.IsInvalid() || mentions(text, {kRedirect, "HTTP status 400", "HTTP status 412",
+                                            "HTTP status 416", "Unable to load lib"}))
     return ErrorCode::kInvalidArgument;
   return ErrorCode::kUnavailable;
 }
@@ -83,8 +86,13 @@ const char* advice_for(ErrorCode code, StoreKind kind) {
 
 [[noreturn]] void fail(const arrow::Status& status, const char* doing, const ObjectUri& uri) {
   const ErrorCode code = code_of(status);
-  throw Error(code, cat("cannot ", doing, " ", uri.shown(), ": ", reason_of(status),
-                        advice_for(code, uri.kind)));
+  const std::string& text = status.message();
+  const char* advice = advice_for(code, uri.kind);
+  if (mentions(text, {kClockSkew}))
+    advice = "; the clocks of this machine and of the store differ: set this one";
+  if (mentions(text, {kRedirect}))
+    advice = "; the bucket is in another region, or at another endpoint: set AWS_REGION";
+  throw Error(code, cat("cannot ", doing, " ", uri.shown(), ": ", reason_of(status), advice));
 }
 
 template <class T>
@@ -290,17 +298,17 @@ class ArrowStore final : public ObjectStore {
     require(stream->Close(), "write", uri);
   }
 
-  void upload(const std::string& file, const ObjectUri& uri) override {
+  void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) override {
     const MappedFile content(file);
     const auto stream = open_for_writing(uri);
-    constexpr size_t kPiece = size_t{8} << 20;
-    std::span<const char> left = content.bytes();
-    while (!left.empty()) {
-      const std::span<const char> piece = left.first(std::min(kPiece, left.size()));
-      require(stream->Write(piece.data(), static_cast<int64_t>(piece.size())), "write", uri);
-      left = left.subspan(piece.size());
+    try {
+      send(content.bytes(), *stream, uri, before);
+      require(stream->Close(), "write", uri);
+    } catch (...) {
+      // Destructors close streams: parts that were sent would become an object.
+      static_cast<void>(stream->Abort());
+      throw;
     }
-    require(stream->Close(), "write", uri);
   }
 
   void remove(const ObjectUri& uri) override {
@@ -315,6 +323,18 @@ class ArrowStore final : public ObjectStore {
 
  private:
   std::string path_of(const ObjectUri& uri) const { return prefix_ + uri.key; }
+
+  static void send(std::span<const char> left, arrow::io::OutputStream& stream,
+                   const ObjectUri& uri, const BeforeWrite& before) {
+    constexpr size_t kPiece = size_t{8} << 20;
+    for (bool is_first = true; !left.empty(); is_first = false) {
+      if (before && !is_first) before();
+      const std::span<const char> piece = left.first(std::min(kPiece, left.size()));
+      require(stream.Write(piece.data(), static_cast<int64_t>(piece.size())), "write", uri);
+      left = left.subspan(piece.size());
+    }
+    if (before) before();
+  }
 
   ObjectInfo info_of(const afs::FileInfo& info) const {
     std::string_view path = info.path();

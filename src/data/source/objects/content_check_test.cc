@@ -60,7 +60,9 @@ class DamagedStore final : public ObjectStore {
   void write(const ObjectUri& uri, std::string_view content) override {
     store_.write(uri, content);
   }
-  void upload(const std::string& file, const ObjectUri& uri) override { store_.upload(file, uri); }
+  void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) override {
+    store_.upload(file, uri, before);
+  }
   void remove(const ObjectUri& uri) override { store_.remove(uri); }
   void remove_folder(const ObjectUri& uri) override { store_.remove_folder(uri); }
 

@@ -141,7 +141,9 @@ class HttpStore final : public ObjectStore {
   }
 
   void write(const ObjectUri& uri, std::string_view) override { refuse_to_write(uri); }
-  void upload(const std::string&, const ObjectUri& uri) override { refuse_to_write(uri); }
+  void upload(const std::string&, const ObjectUri& uri, const BeforeWrite&) override {
+    refuse_to_write(uri);
+  }
   void remove(const ObjectUri& uri) override { refuse_to_write(uri); }
   void remove_folder(const ObjectUri& uri) override { refuse_to_write(uri); }
 

@@ -45,6 +45,10 @@ class ObjectReader {
 
 enum class ListDepth { kDirect, kAll };
 
+// Called before every request that writes or removes: what it throws is thrown, and the request is
+// not sent.
+using BeforeWrite = std::function<void()>;
+
 struct ObjectListing {
   std::vector<ObjectInfo> objects;
   std::vector<std::string> folders;  // names; kDirect alone
@@ -63,7 +67,8 @@ class ObjectStore {
   virtual std::unique_ptr<ObjectReader> open(const ObjectUri& uri, const ObjectInfo& info) = 0;
   // The object appears whole when this returns, in the place of an older one.
   virtual void write(const ObjectUri& uri, std::string_view content) = 0;
-  virtual void upload(const std::string& file, const ObjectUri& uri) = 0;
+  // Large files are sent by several requests; calls `before` ahead of each but the first.
+  virtual void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) = 0;
   // Nothing to remove is not an error.
   virtual void remove(const ObjectUri& uri) = 0;
   // All objects below it.

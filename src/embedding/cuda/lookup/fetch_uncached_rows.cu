@@ -15,8 +15,8 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
+constexpr int kFetchThreads = 256;
+constexpr int kFetchWarps = kFetchThreads / 32;
 // Few warps saturate the bus, and their rows are close together in memory.
 constexpr uint32_t kFetchingWarps = 512;
 
@@ -79,7 +79,7 @@ __device__ void fetch_by_transfer(const BatchRef& batch, const StagingBufferRef&
   __threadfence_system();
   grid.sync();
   const uint32_t fetching = min(kFetchingWarps, (warps - 1) / 2);
-  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t warp = blockIdx.x * kFetchWarps + threadIdx.x / 32;
   if (warp == 0) {
     request_rows(staging, first, count, uncached.staged_stride);
     poll_host(staging, first + pieces_of(staging, count));
@@ -107,7 +107,7 @@ __device__ void put_row(const OutRef& out, const char* from, int dim, bool in_fo
 
 // A warp an occurrence.
 __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t warps) {
-  for (uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32; i < count; i += warps) {
+  for (uint32_t i = blockIdx.x * kFetchWarps + threadIdx.x / 32; i < count; i += warps) {
     const uint2 occurrence = batch.uncached.occurrences[i];
     const FeatureRef& feature = batch.feature_of_position(occurrence.x);
     const DeviceTableRef& table = batch.tables[feature.table];
@@ -124,7 +124,7 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFetchThreads)
     fetch_uncached_rows_kernel(const __grid_constant__ BatchRef batch, StagingBufferRef staging) {
   const UncachedRows& uncached = batch.uncached;
   const uint32_t rows = uncached.counters->rows, occurrences = uncached.counters->occurrences;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
   const cg::grid_group grid = cg::this_grid();
   if (grid.thread_rank() == 0 && uses_transfer(staging, rows)) wake_host(staging);
   if (blockIdx.x == 0) {
-    for (int t = threadIdx.x; t < batch.table_count; t += kThreads)
+    for (int t = threadIdx.x; t < batch.table_count; t += kFetchThreads)
       wait_for_write_backs(batch.tables[t]);
   }
   // Each table has an equal share of the bins.
@@ -144,11 +144,11 @@ __global__ void __launch_bounds__(kThreads)
     return (number * kAddressBins + address_bin(UncachedRows::row_of(value), all)) /
            batch.table_count;
   };
-  sort_by_address<kThreads>(uncached.entries, rows, uncached.sorted, uncached.counters->bins, grid,
-                            bin_of);
+  sort_by_address<kFetchThreads>(uncached.entries, rows, uncached.sorted, uncached.counters->bins,
+                                 grid, bin_of);
   grid.sync();
-  const uint32_t warps = gridDim.x * kWarps;
-  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t warps = gridDim.x * kFetchWarps;
+  const uint32_t warp = blockIdx.x * kFetchWarps + threadIdx.x / 32;
   const uint32_t fetching = min(kFetchingWarps, warps);
   if (uses_transfer(staging, rows))
     fetch_by_transfer(batch, staging,
@@ -169,9 +169,10 @@ void fetch_uncached_rows(const Context& context, const BatchRef& batch,
                          const StagingBufferRef& staging) {
   const auto* kernel = reinterpret_cast<const void*>(fetch_uncached_rows_kernel);
   void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<StagingBufferRef*>(&staging)};
-  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
-  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
-             "launching fetch_uncached_rows_kernel");
+  const int blocks = std::max(1, resident_blocks(kernel, kFetchThreads) / 2);
+  cuda_check(
+      cudaLaunchCooperativeKernel(kernel, blocks, kFetchThreads, arguments, 0, context.stream),
+      "launching fetch_uncached_rows_kernel");
 }
 
 }  // namespace emblem::cuda

@@ -10,8 +10,8 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
+constexpr int kFindThreads = 256;
+constexpr int kFindWarps = kFindThreads / 32;
 constexpr int kRowsInFlight = 8;  // that a group of lanes loads before it stores the first
 
 __device__ bool has_bags(const FeatureRef& feature) {
@@ -21,9 +21,9 @@ __device__ bool has_bags(const FeatureRef& feature) {
 // One tile of keys per warp, one key per lane: latency bounds the kernel, hence many warps at
 // once.
 template <GatherMode kMode>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFindThreads)
     find_rows_kernel(const __grid_constant__ BatchRef batch) {
-  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t tile = blockIdx.x * kFindWarps + threadIdx.x / 32;
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
   if (!has_bags(feature)) return;
@@ -31,9 +31,11 @@ __global__ void __launch_bounds__(kThreads)
   const bool there = index < feature.count;
   const DeviceTableRef& table = batch.tables[feature.table];
   uint32_t row = there ? table.find(feature.keys[index]) : kNoRow;
-  if (is_eval(kMode))
+  if (is_eval(kMode)) {
     count_keys(batch, feature, tile == feature.first_tile,
                __ballot_sync(~0u, there && row == kNoRow));
+    if (there && feature.absent != nullptr) feature.absent[index] = row == kNoRow ? 1 : 0;
+  }
   if (kMode == GatherMode::kEvalCached)
     row = batch.uncached.locate(table, static_cast<uint32_t>(feature.table), row);
   if (there) batch.rows[feature.first + index] = row;
@@ -89,10 +91,10 @@ __device__ void copy_rows(const Copy& from, const char* row, int64_t place) {
 
 // One tile of keys per warp: each lane finds the row of one key, then groups of lanes copy rows.
 template <class W, int kLanes, int kVector, GatherMode kMode>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFindThreads)
     gather_rows_kernel(const __grid_constant__ BatchRef batch, int cls) {
   constexpr int kKeys = std::max(kRowsInFlight, 32 / kLanes);
-  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kFindWarps + threadIdx.x / 32;
   if (tile >= batch.class_tile[cls + 1]) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
   if (has_bags(feature)) return;  // see pool_bags
@@ -208,9 +210,9 @@ __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
 
 // One bag per warp. In training, also stores what backward needs.
 template <GatherMode kMode>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFindThreads)
     pool_bags_kernel(const __grid_constant__ BatchRef batch) {
-  const uint32_t number = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t number = blockIdx.x * kFindWarps + threadIdx.x / 32;
   const FeatureRef& feature = batch.feature[blockIdx.y];
   if (number >= batch.bags || !has_bags(feature)) return;
   const DeviceTableRef& table = batch.tables[feature.table];
@@ -243,7 +245,7 @@ void find_rows(const Context& context, const BatchRef& batch, GatherMode mode) {
   auto* kernel = mode == GatherMode::kTrain        ? find_rows_kernel<GatherMode::kTrain>
                  : mode == GatherMode::kEvalCached ? find_rows_kernel<GatherMode::kEvalCached>
                                                    : find_rows_kernel<GatherMode::kEval>;
-  kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
+  kernel<<<(batch.tiles + kFindWarps - 1) / kFindWarps, kFindThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_rows_kernel");
 }
 
@@ -266,7 +268,8 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
                      : mode == GatherMode::kEvalCached
                          ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEvalCached>
                          : gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEval>;
-      kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
+      kernel<<<(tiles + kFindWarps - 1) / kFindWarps, kFindThreads, 0, context.stream>>>(batch,
+                                                                                         cls);
     });
   });
   cuda_check(cudaGetLastError(), "launching gather_rows_kernel");
@@ -274,11 +277,11 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
 
 void pool_bags(const Context& context, const BatchRef& batch, GatherMode mode) {
   if (batch.bags == 0) return;
-  const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
+  const dim3 blocks((batch.bags + kFindWarps - 1) / kFindWarps, batch.features);
   auto* kernel = mode == GatherMode::kTrain        ? pool_bags_kernel<GatherMode::kTrain>
                  : mode == GatherMode::kEvalCached ? pool_bags_kernel<GatherMode::kEvalCached>
                                                    : pool_bags_kernel<GatherMode::kEval>;
-  kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
+  kernel<<<blocks, kFindThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching pool_bags_kernel");
 }
 

@@ -12,8 +12,8 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = kWarps * 32;
+constexpr int kBulkWarps = 4;
+constexpr int kBulkThreads = kBulkWarps * 32;
 constexpr int kWarpBytes = 16384;  // shared memory of a warp
 
 [[maybe_unused]] __device__ void prefetch_line(const void* at) {
@@ -59,11 +59,11 @@ __device__ uint32_t drop_lowest(uint32_t lanes) {
 // shared memory and from there to the output. The next key is read while rows are loaded, and its
 // bucket prefetched while they are stored. Training marks rows while they are loaded.
 template <int kKeys, GatherMode kMode>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBulkThreads)
     gather_bulk_kernel(const __grid_constant__ BatchRef batch, int cls) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char ring[];
-  __shared__ BulkBarrier barriers[kWarps];
+  __shared__ BulkBarrier barriers[kBulkWarps];
   constexpr uint32_t kSteps = kTile / kKeys;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   char* slot = ring + warp * kWarpBytes + lane % kKeys * (kWarpBytes / kKeys);
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) barrier.init();
   __syncwarp();
 
-  const uint32_t end = batch.class_tile[cls + 1] * kSteps, stride = gridDim.x * kWarps;
-  uint32_t step = batch.class_tile[cls] * kSteps + blockIdx.x * kWarps + warp;
+  const uint32_t end = batch.class_tile[cls + 1] * kSteps, stride = gridDim.x * kBulkWarps;
+  uint32_t step = batch.class_tile[cls] * kSteps + blockIdx.x * kBulkWarps + warp;
   const auto key_at = [&](const FeatureRef& feature, uint32_t at) {
     const uint32_t index = (at - feature.first_tile * kSteps) * kKeys + lane;
     return lane < kKeys && index < feature.count ? __ldg(feature.keys + index) : 0;
@@ -145,7 +145,7 @@ void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShap
                  GatherMode mode) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
-  constexpr int kShared = kWarps * kWarpBytes;
+  constexpr int kShared = kBulkWarps * kWarpBytes;
   const auto launch = [&](auto keys) {
     constexpr int kKeys = decltype(keys)::value;
     auto* kernel = mode == GatherMode::kTrain  ? gather_bulk_kernel<kKeys, GatherMode::kTrain>
@@ -154,9 +154,9 @@ void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShap
                        ? gather_bulk_kernel<kKeys, GatherMode::kEvalCached>
                        : gather_bulk_kernel<kKeys, GatherMode::kEval>;
     allow_shared_memory(kernel);
-    const uint32_t wanted = (tiles * (kTile / kKeys) + kWarps - 1) / kWarps;
-    const int most = resident_blocks(reinterpret_cast<const void*>(kernel), kThreads, kShared);
-    kernel<<<std::min<uint32_t>(wanted, most), kThreads, kShared, context.stream>>>(batch, cls);
+    const uint32_t wanted = (tiles * (kTile / kKeys) + kBulkWarps - 1) / kBulkWarps;
+    const int most = resident_blocks(reinterpret_cast<const void*>(kernel), kBulkThreads, kShared);
+    kernel<<<std::min<uint32_t>(wanted, most), kBulkThreads, kShared, context.stream>>>(batch, cls);
   };
   if (shape == RowShape::kUpTo128)
     launch(std::integral_constant<int, 32>{});

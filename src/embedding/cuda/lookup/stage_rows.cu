@@ -16,7 +16,6 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kThreads = kExchangeThreads;
 constexpr int kDigits = 3;  // digits of kDigitBits, of the time a slot was used
 
 // The layout of StageScratch::counters.
@@ -41,7 +40,8 @@ __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
   const uint32_t first = batch.class_first[cls], count = batch.counters->unique[cls];
   uint32_t rows = 0;
   found.begin();
-  for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
+  for (uint32_t i = blockIdx.x * kExchangeThreads + threadIdx.x; i < count;
+       i += gridDim.x * kExchangeThreads) {
     const UniqueRow unique = batch.uniques[first + i];
     if (unique.row == kNoRow || unique.table != static_cast<uint32_t>(number)) continue;
     const uint32_t slot = table.slots[unique.row];
@@ -65,7 +65,8 @@ __device__ void list_prefetched_rows(const UncachedRows& uncached, int number, u
                                      Counters counters, BlockList& found) {
   const uint32_t count = uncached.counters->rows;
   found.begin();
-  for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
+  for (uint32_t i = blockIdx.x * kExchangeThreads + threadIdx.x; i < count;
+       i += gridDim.x * kExchangeThreads) {
     const uint32_t entry = uncached.entries[i];
     const unsigned long long value = uncached.map[entry];
     if (value == 0 || UncachedRows::table_of(value) != static_cast<uint32_t>(number)) continue;
@@ -79,7 +80,8 @@ __device__ void list_prefetched_rows(const UncachedRows& uncached, int number, u
 template <class Visit>
 __device__ void for_each_slot(const CacheRef& cache, Visit&& visit) {
   constexpr int kAtOnce = 4;
-  const uint32_t threads = gridDim.x * kThreads, thread = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t threads = gridDim.x * kExchangeThreads,
+                 thread = blockIdx.x * kExchangeThreads + threadIdx.x;
   const uint32_t fours = cache.count / 4;
   const auto* used = reinterpret_cast<const uint4*>(cache.used);
   for (uint32_t begin = thread; begin < fours; begin += kAtOnce * threads) {
@@ -127,7 +129,7 @@ struct Digit {
 __device__ uint32_t count_digit(const CacheRef& cache, uint32_t pinned, uint32_t prefix,
                                 Digit digit, uint32_t* total) {
   __shared__ uint32_t histogram[kDigitValues];
-  for (int i = threadIdx.x; i < kDigitValues; i += kThreads) histogram[i] = 0;
+  for (int i = threadIdx.x; i < kDigitValues; i += kExchangeThreads) histogram[i] = 0;
   __syncthreads();
   uint32_t seen = 0;
   for_each_slot(cache, [&](uint32_t, uint32_t used) {
@@ -136,7 +138,7 @@ __device__ uint32_t count_digit(const CacheRef& cache, uint32_t pinned, uint32_t
     atomicAdd(&histogram[digit.of(used)], 1u);
   });
   __syncthreads();
-  for (int i = threadIdx.x; i < kDigitValues; i += kThreads) {
+  for (int i = threadIdx.x; i < kDigitValues; i += kExchangeThreads) {
     if (histogram[i] != 0) atomicAdd(&total[i], histogram[i]);
   }
   return seen;
@@ -193,11 +195,11 @@ __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratc
   choose_victims(table.cache, pinned, count, scratch.victims, counters, grid, found);
   grid.sync();
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
-  sort_by_address<kThreads>(scratch.victims, count, scratch.sorted_victims, counters.bins[1], grid,
-                            [&](uint32_t slot) {
-                              const uint32_t row = row_to_write_back(table, slot);
-                              return row == kNoRow ? 0 : address_bin(row, rows);
-                            });
+  sort_by_address<kExchangeThreads>(scratch.victims, count, scratch.sorted_victims,
+                                    counters.bins[1], grid, [&](uint32_t slot) {
+                                      const uint32_t row = row_to_write_back(table, slot);
+                                      return row == kNoRow ? 0 : address_bin(row, rows);
+                                    });
   grid.sync();
   if (transferred)
     exchange_by_transfer(table, scratch, count, version, changed, first, grid);
@@ -207,7 +209,7 @@ __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratc
 
 // kPrefetch: ahead of the pass, while the current one may be updating its rows.
 template <bool kPrefetch>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kExchangeThreads)
     stage_rows_kernel(const __grid_constant__ BatchRef batch, int number, int cls,
                       StageScratch scratch) {
   __shared__ BlockList found;
@@ -230,8 +232,9 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % 32 == 0) atomicAdd(counters.candidates, evictable);
   if (grid.thread_rank() == 0) wait_for_write_backs(table);
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
-  sort_by_address<kThreads>(scratch.missing, missing, scratch.sorted_missing, counters.bins[0],
-                            grid, [&](uint32_t row) { return address_bin(row, rows); });
+  sort_by_address<kExchangeThreads>(scratch.missing, missing, scratch.sorted_missing,
+                                    counters.bins[0], grid,
+                                    [&](uint32_t row) { return address_bin(row, rows); });
   grid.sync();
   const uint32_t wanted = min(missing, *counters.candidates);
   if (grid.thread_rank() == 0) {
@@ -247,8 +250,8 @@ __global__ void __launch_bounds__(kThreads)
     grid.sync();
   }
   // A new row without a slot is initialized in host memory.
-  const uint32_t warps = gridDim.x * (kThreads / 32);
-  for (uint32_t i = wanted + blockIdx.x * (kThreads / 32) + threadIdx.x / 32; i < missing;
+  const uint32_t warps = gridDim.x * (kExchangeThreads / 32);
+  for (uint32_t i = wanted + blockIdx.x * (kExchangeThreads / 32) + threadIdx.x / 32; i < missing;
        i += warps) {
     const uint32_t row = scratch.sorted_missing[i];
     if (table.is_static() || table.keys.meta[row].is_new == 0) continue;
@@ -257,14 +260,14 @@ __global__ void __launch_bounds__(kThreads)
     if (threadIdx.x % 32 == 0) table.keys.meta[row].is_new = 0;
   }
   grid.sync();
-  for (uint32_t i = grid.thread_rank(); i < kStageCounters; i += gridDim.x * kThreads)
+  for (uint32_t i = grid.thread_rank(); i < kStageCounters; i += gridDim.x * kExchangeThreads)
     scratch.counters[i] = 0;
 }
 
 // One thread per key.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kExchangeThreads)
     list_prefetch_rows_kernel(const __grid_constant__ BatchRef batch) {
-  const uint32_t tile = (blockIdx.x * kThreads + threadIdx.x) / kTile;
+  const uint32_t tile = (blockIdx.x * kExchangeThreads + threadIdx.x) / kTile;
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
   const DeviceTableRef& table = batch.tables[feature.table];
@@ -281,14 +284,15 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <bool kPrefetch>
-void launch(const Context& context, const BatchRef& batch, int table, int cls,
-            const StageScratch& scratch) {
+void stage(const Context& context, const BatchRef& batch, int table, int cls,
+           const StageScratch& scratch) {
   const auto* kernel = reinterpret_cast<const void*>(stage_rows_kernel<kPrefetch>);
   void* arguments[] = {const_cast<BatchRef*>(&batch), &table, &cls,
                        const_cast<StageScratch*>(&scratch)};
   // Few warps saturate the bus, and their rows are close together in memory.
-  cuda_check(cudaLaunchCooperativeKernel(kernel, std::max(1, resident_blocks(kernel, kThreads) / 4),
-                                         kThreads, arguments, 0, context.stream),
+  cuda_check(cudaLaunchCooperativeKernel(kernel,
+                                         std::max(1, resident_blocks(kernel, kExchangeThreads) / 4),
+                                         kExchangeThreads, arguments, 0, context.stream),
              "launching stage_rows_kernel");
 }
 
@@ -296,18 +300,18 @@ void launch(const Context& context, const BatchRef& batch, int table, int cls,
 
 void stage_rows(const Context& context, const BatchRef& batch, int table, int cls,
                 const StageScratch& scratch) {
-  launch<false>(context, batch, table, cls, scratch);
+  stage<false>(context, batch, table, cls, scratch);
 }
 
 void prefetch_rows(const Context& context, const BatchRef& batch, int table,
                    const StageScratch& scratch) {
-  launch<true>(context, batch, table, 0, scratch);
+  stage<true>(context, batch, table, 0, scratch);
 }
 
 void list_prefetch_rows(const Context& context, const BatchRef& batch) {
   if (batch.tiles == 0) return;
-  const uint32_t blocks = (batch.tiles * kTile + kThreads - 1) / kThreads;
-  list_prefetch_rows_kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
+  const uint32_t blocks = (batch.tiles * kTile + kExchangeThreads - 1) / kExchangeThreads;
+  list_prefetch_rows_kernel<<<blocks, kExchangeThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching list_prefetch_rows_kernel");
 }
 

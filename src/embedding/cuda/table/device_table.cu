@@ -14,13 +14,13 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
+constexpr int kIndexThreads = 256;
+constexpr int kIndexWarps = kIndexThreads / 32;
 constexpr int64_t kInitialRows = 1 << 16;  // rows for keys that wait for admission
 constexpr int64_t kHostSlots = 1 << 20;    // with Placement::kHost: enough for the rows of a pass
 
 __global__ void initialize_static_kernel(const DeviceTableRef* table) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kIndexWarps + threadIdx.x / 32;
   if (row < table->capacity)
     initialize_row(*table, table->row(static_cast<uint32_t>(row)), table->key_of_static_row(row));
 }
@@ -148,8 +148,8 @@ void DeviceTable::publish_ref() {
 
 void DeviceTable::initialize_static() {
   if (static_rows() == 0) return;
-  initialize_static_kernel<<<blocks_of(static_rows(), kWarps), kThreads, 0, context_.stream>>>(
-      ref());
+  initialize_static_kernel<<<blocks_of(static_rows(), kIndexWarps), kIndexThreads, 0,
+                             context_.stream>>>(ref());
   cuda_check(cudaGetLastError(), "launching initialize_static_kernel");
 }
 

@@ -18,8 +18,6 @@ struct RowFilter {
 
 namespace {
 
-constexpr int kThreads = kTableThreads;
-constexpr int kWarps = kTableWarps;
 constexpr int64_t kScannedAtOnce = 1 << 20;  // rows
 constexpr int64_t kSortedAtOnce = 1 << 20;   // keys; more are exported in ranges of keys
 constexpr int64_t kMostRanges = 16;
@@ -27,7 +25,7 @@ constexpr int64_t kSamples = 1 << 16;
 
 __global__ void find_kernel(const DeviceTableRef* table, const int64_t* keys, uint32_t count,
                             uint32_t* rows) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
   if (i < count) rows[i] = table->find(keys[i]);
 }
 
@@ -35,7 +33,7 @@ __global__ void find_kernel(const DeviceTableRef* table, const int64_t* keys, ui
 __global__ void read_rows_kernel(const DeviceTableRef* of, const uint32_t* rows, uint32_t count,
                                  float* weights, float* states) {
   const DeviceTableRef& table = *of;
-  const uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t i = blockIdx.x * kTableWarps + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (i >= count || rows[i] == kNoRow) return;
   char* row = table.row(rows[i]);
@@ -51,7 +49,7 @@ __global__ void read_rows_kernel(const DeviceTableRef* of, const uint32_t* rows,
 __global__ void list_rows_kernel(const DeviceTableRef* of, KeySpace keys, uint32_t begin,
                                  uint32_t end, RowFilter wanted, ListedRow* listed,
                                  uint32_t* count) {
-  const uint32_t row = begin + blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t row = begin + blockIdx.x * kTableThreads + threadIdx.x;
   if (row >= end || row % wanted.stride != 0) return;
   ListedRow entry{keys.meta == nullptr ? of->key_of_static_row(row) : 0, 0, row};
   if (keys.meta != nullptr) {
@@ -72,7 +70,7 @@ __global__ void list_rows_kernel(const DeviceTableRef* of, KeySpace keys, uint32
 Buffer<uint32_t> DeviceTable::find_row(int64_t key) const {
   const Buffer<int64_t> keys = upload<int64_t>(context_, {&key, 1});
   Buffer<uint32_t> row(Device::kCuda, 1);
-  find_kernel<<<1, kThreads, 0, context_.stream>>>(ref(), keys.data(), 1, row.data());
+  find_kernel<<<1, kTableThreads, 0, context_.stream>>>(ref(), keys.data(), 1, row.data());
   cuda_check(cudaGetLastError(), "launching find_kernel");
   context_.synchronize();  // before the keys are freed
   return row;
@@ -87,8 +85,8 @@ bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> s
   if (number == kNoRow) return false;
   Buffer<float> values(Device::kCuda, dim()),
       states(Device::kCuda, std::max<int64_t>(1, state_floats_));
-  read_rows_kernel<<<1, kThreads, 0, context_.stream>>>(ref(), row.data(), 1, values.data(),
-                                                        states.data());
+  read_rows_kernel<<<1, kTableThreads, 0, context_.stream>>>(ref(), row.data(), 1, values.data(),
+                                                             states.data());
   download<float>(context_, values, weights);
   download<float>(context_, states, state);
   context_.synchronize();
@@ -137,7 +135,7 @@ void DeviceTable::list_rows(const KeySpaceMemory* space, int64_t begin, int64_t 
     const auto from = static_cast<uint32_t>(begin);
     const auto to = static_cast<uint32_t>(std::min(end, begin + kScannedAtOnce));
     cuda_check(cudaMemsetAsync(count.data(), 0, 4, context_.stream), "zeroing");
-    list_rows_kernel<<<blocks_of(to - from, kThreads), kThreads, 0, context_.stream>>>(
+    list_rows_kernel<<<blocks_of(to - from, kTableThreads), kTableThreads, 0, context_.stream>>>(
         ref(), space != nullptr ? space->ref() : KeySpace{}, from, to, wanted, listed.data(),
         count.data());
     cuda_check(cudaGetLastError(), "launching list_rows_kernel");
@@ -211,7 +209,7 @@ void DeviceTable::export_rows(const Context&, int64_t batch_rows,
       if (!is_static()) scores[i] = batch[i].score;
     }
     const auto rows_there = upload<uint32_t>(context_, std::span(rows).first(n));
-    read_rows_kernel<<<blocks_of(n, kWarps), kThreads, 0, context_.stream>>>(
+    read_rows_kernel<<<blocks_of(n, kTableWarps), kTableThreads, 0, context_.stream>>>(
         ref(), rows_there.data(), static_cast<uint32_t>(n), weights_there.data(),
         states_there.data());
     cuda_check(cudaGetLastError(), "launching read_rows_kernel");

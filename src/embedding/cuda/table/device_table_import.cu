@@ -11,19 +11,17 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = kTableThreads;
-constexpr int kWarps = kTableWarps;
 constexpr int64_t kWrittenAtOnce = 1 << 16;  // rows
 
 __global__ void find_in_kernel(KeySpace keys, ImportedKeys of) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
   if (i >= of.count) return;
   of.rows[i] = keys.find(of.keys[i]);
   if (of.rows[i] == kNoRow) of.tickets[i] = keys.take_ticket(of.keys[i]);
 }
 
 __global__ void insert_kernel(KeySpace keys, ImportedKeys of) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
   if (i >= of.count || of.rows[i] != kNoRow || of.tickets[i] == kNotImported) return;
   const int64_t key = of.keys[i];
   const uint32_t row = keys.new_row(keys.bin_of(key), of.tickets[i]);
@@ -45,7 +43,7 @@ __global__ void give_up_kernel(KeySpace keys) {
 
 __global__ void set_scores_kernel(KeySpace keys, const uint32_t* rows, const int64_t* scores,
                                   uint32_t count) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
   if (i < count) keys.meta[rows[i]].score = scores[i];
 }
 
@@ -53,7 +51,7 @@ __global__ void write_rows_kernel(const DeviceTableRef* of, const uint32_t* rows
                                   const float* weights, const float* states,
                                   const int64_t* scores) {
   const DeviceTableRef& table = *of;
-  const uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t i = blockIdx.x * kTableWarps + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (i >= count || rows[i] == kNoRow) return;
   char* row = table.row(rows[i]);
@@ -76,7 +74,7 @@ __global__ void next_version_kernel(const DeviceTableRef* table) { ++table->cloc
 
 __global__ void erase_kernel(KeySpace keys, const int64_t* erased, uint32_t count,
                              uint32_t* found) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
   if (i >= count) return;
   const uint32_t row = keys.find<KeySpace::Read::kFresh>(erased[i]);
   if (row == kNoRow || !keys.remove(erased[i], row)) return;
@@ -85,7 +83,7 @@ __global__ void erase_kernel(KeySpace keys, const int64_t* erased, uint32_t coun
 }
 
 __global__ void rescore_kernel(KeySpace keys, const int64_t* of, uint32_t count, int64_t score) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
   if (i >= count) return;
   const uint32_t row = keys.find(of[i]);
   if (row != kNoRow) keys.meta[row].score = score;
@@ -99,7 +97,7 @@ int64_t DeviceTable::erase(std::span<const int64_t> keys) {
   const Buffer<int64_t> on_device = upload(context_, keys);
   const uint32_t none = 0;
   Buffer<uint32_t> found = upload<uint32_t>(context_, {&none, 1});
-  erase_kernel<<<blocks_of(static_cast<int64_t>(keys.size()) + 1, kThreads), kThreads, 0,
+  erase_kernel<<<blocks_of(static_cast<int64_t>(keys.size()) + 1, kTableThreads), kTableThreads, 0,
                  context_.stream>>>(keys_->ref(), on_device.data(),
                                     static_cast<uint32_t>(keys.size()), found.data());
   cuda_check(cudaGetLastError(), "launching erase_kernel");
@@ -109,9 +107,9 @@ int64_t DeviceTable::erase(std::span<const int64_t> keys) {
 void DeviceTable::set_score(std::span<const int64_t> keys, int64_t score) {
   check_scores(score);
   const Buffer<int64_t> on_device = upload(context_, keys);
-  rescore_kernel<<<blocks_of(static_cast<int64_t>(keys.size()) + 1, kThreads), kThreads, 0,
-                   context_.stream>>>(keys_->ref(), on_device.data(),
-                                      static_cast<uint32_t>(keys.size()), score);
+  rescore_kernel<<<blocks_of(static_cast<int64_t>(keys.size()) + 1, kTableThreads), kTableThreads,
+                   0, context_.stream>>>(keys_->ref(), on_device.data(),
+                                         static_cast<uint32_t>(keys.size()), score);
   cuda_check(cudaGetLastError(), "launching rescore_kernel");
   context_.synchronize();
 }
@@ -141,8 +139,8 @@ Buffer<uint32_t> DeviceTable::rows_of(KeySpaceMemory& space, const Buffer<int64_
   Buffer<uint32_t> rows(Device::kCuda, std::max<uint32_t>(1, count)),
       tickets(Device::kCuda, std::max<uint32_t>(1, count));
   const ImportedKeys imported{keys.data(), scores, count, rows.data(), tickets.data()};
-  find_in_kernel<<<blocks_of(count, kThreads), kThreads, 0, context_.stream>>>(space.ref(),
-                                                                               imported);
+  find_in_kernel<<<blocks_of(count, kTableThreads), kTableThreads, 0, context_.stream>>>(
+      space.ref(), imported);
   cuda_check(cudaGetLastError(), "launching find_in_kernel");
   try {
     make_room_to_import(space, imported, limit);
@@ -151,8 +149,8 @@ Buffer<uint32_t> DeviceTable::rows_of(KeySpaceMemory& space, const Buffer<int64_
     throw;
   }
   add_pages_kernel<<<1, kMostBins, 0, context_.stream>>>(space.ref());
-  insert_kernel<<<blocks_of(count, kThreads), kThreads, 0, context_.stream>>>(space.ref(),
-                                                                              imported);
+  insert_kernel<<<blocks_of(count, kTableThreads), kTableThreads, 0, context_.stream>>>(space.ref(),
+                                                                                        imported);
   take_rows_kernel<<<1, kMostBins, 0, context_.stream>>>(space.ref());
   cuda_check(cudaGetLastError(), "launching insert_kernel");
   context_.synchronize();  // before the tickets are freed
@@ -172,7 +170,7 @@ void DeviceTable::write_rows(const RowBatch& batch) {
       is_static() ? upload<uint32_t>(context_, numbers)
                   : rows_of(*keys_, keys, batch.scores.empty() ? nullptr : scores.data(), count,
                             settings_.capacity);
-  write_rows_kernel<<<blocks_of(count, kWarps), kThreads, 0, context_.stream>>>(
+  write_rows_kernel<<<blocks_of(count, kTableWarps), kTableThreads, 0, context_.stream>>>(
       ref(), rows.data(), count, weights.data(), batch.states.empty() ? nullptr : states.data(),
       batch.scores.empty() ? nullptr : scores.data());
   cuda_check(cudaGetLastError(), "launching write_rows_kernel");
@@ -229,7 +227,7 @@ void DeviceTable::import_admission(std::span<const KeyCount> counts) {
   const auto keys_there = upload<int64_t>(context_, keys);
   const auto scores_there = upload<int64_t>(context_, scores);
   const Buffer<uint32_t> rows = rows_of(*waiting_, keys_there, nullptr, count, 0);
-  set_scores_kernel<<<blocks_of(count, kThreads), kThreads, 0, context_.stream>>>(
+  set_scores_kernel<<<blocks_of(count, kTableThreads), kTableThreads, 0, context_.stream>>>(
       waiting_->ref(), rows.data(), scores_there.data(), count);
   cuda_check(cudaGetLastError(), "launching set_scores_kernel");
   if (settings_.bins > 0 && make_ref().admission_capacity > 0)

@@ -12,7 +12,7 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kThreads = 256;
+constexpr int kEvictThreads = 256;
 
 __device__ int64_t score_of(const ImportedKeys& imported, uint32_t i) {
   return imported.scores != nullptr ? imported.scores[i] : 0;
@@ -57,7 +57,7 @@ __device__ void evict_of_bin(const KeySpace& keys, const ImportedKeys& imported,
   });
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kEvictThreads)
     evict_for_import_kernel(KeySpace keys, int64_t limit, ImportedKeys imported,
                             SelectScratch* select) {
   __shared__ FullBins full;
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
       });
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kEvictThreads)
     prune_waiting_kernel(KeySpace waiting, int64_t most, SelectScratch* select) {
   __shared__ FullBins full;
   prune_waiting(waiting, most, select, &full, cg::this_grid());
@@ -82,9 +82,10 @@ template <class... Parameters, class... Arguments>
 void launch(const Context& context, void (*kernel)(Parameters...), Arguments... given) {
   const auto* function = reinterpret_cast<const void*>(kernel);
   void* arguments[] = {&given...};
-  const int blocks = std::max(1, resident_blocks(function, kThreads));
-  cuda_check(cudaLaunchCooperativeKernel(function, blocks, kThreads, arguments, 0, context.stream),
-             "launching a kernel that evicts imported rows");
+  const int blocks = std::max(1, resident_blocks(function, kEvictThreads));
+  cuda_check(
+      cudaLaunchCooperativeKernel(function, blocks, kEvictThreads, arguments, 0, context.stream),
+      "launching a kernel that evicts imported rows");
 }
 
 Buffer<SelectScratch> scratch_of(const Context& context, const KeySpace& keys) {

@@ -5,9 +5,9 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 512;
-constexpr int kWarps = kThreads / 32;
-constexpr uint32_t kSlots = 2 * kThreads;  // slots of the block's map
+constexpr int kMarkThreads = 512;
+constexpr int kMarkWarps = kMarkThreads / 32;
+constexpr uint32_t kSlots = 2 * kMarkThreads;  // slots of the block's map
 constexpr unsigned long long kFree = ~0ull;
 
 // The distinct rows of a block, so that a frequent row is marked in global memory once per block.
@@ -21,16 +21,16 @@ struct BlockMap {
 
 // One key per thread. For large batches, in which too many warps would otherwise mark a frequent
 // row at the same time.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMarkThreads)
     find_and_mark_kernel(const __grid_constant__ BatchRef batch, int cls) {
   __shared__ BlockMap map;
-  for (uint32_t i = threadIdx.x; i < kSlots; i += kThreads) {
+  for (uint32_t i = threadIdx.x; i < kSlots; i += kMarkThreads) {
     map.keys[i] = kFree;
     map.counts[i] = 0;
   }
   if (threadIdx.x == 0) map.new_numbers = 0;
   const uint32_t end = batch.class_tile[cls + 1];
-  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kMarkWarps + threadIdx.x / 32;
   const FeatureRef& feature = batch.feature_of_tile(min(tile, end - 1));
   const DeviceTableRef& table = batch.tables[feature.table];
   const uint32_t index = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(kThreads)
 void find_and_mark(const Context& context, const BatchRef& batch, int cls) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
-  find_and_mark_kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
+  find_and_mark_kernel<<<(tiles + kMarkWarps - 1) / kMarkWarps, kMarkThreads, 0, context.stream>>>(
+      batch, cls);
   cuda_check(cudaGetLastError(), "launching find_and_mark_kernel");
 }
 

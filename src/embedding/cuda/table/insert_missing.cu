@@ -15,7 +15,7 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kThreads = 256;
+constexpr int kInsertThreads = 256;
 constexpr uint32_t kNoTicket = 0xffffffffu;
 
 // The missing occurrence `number`.
@@ -34,8 +34,9 @@ __device__ Missing missing_at(const BatchRef& batch, uint32_t number) {
 // Calls visit(number) for every missing occurrence, by whole warps: numbers may be past the end.
 template <class Visit>
 __device__ void for_each_missing(uint32_t count, Visit&& visit) {
-  const uint32_t step = gridDim.x * kThreads;
-  for (uint32_t first = blockIdx.x * kThreads + threadIdx.x / 32 * 32; first < count; first += step)
+  const uint32_t step = gridDim.x * kInsertThreads;
+  for (uint32_t first = blockIdx.x * kInsertThreads + threadIdx.x / 32 * 32; first < count;
+       first += step)
     visit(first + threadIdx.x % 32);
 }
 
@@ -101,7 +102,8 @@ template <class Visit>
 __device__ void for_each_bin(const BatchRef& batch, KeySpace DeviceTableRef::*space,
                              Visit&& visit) {
   const uint32_t count = batch.table_count * kMostBins;
-  for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
+  for (uint32_t i = blockIdx.x * kInsertThreads + threadIdx.x; i < count;
+       i += gridDim.x * kInsertThreads) {
     const DeviceTableRef& table = batch.tables[i / kMostBins];
     const uint32_t bin = i % kMostBins;
     if ((table.*space).counters != nullptr && bin < (table.*space).bin_count()) visit(table, bin);
@@ -208,7 +210,7 @@ __device__ void count_missing(const BatchRef& batch, const FeatureRef& feature, 
             static_cast<unsigned long long>(__popc(same)));
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kInsertThreads)
     insert_missing_kernel(const __grid_constant__ BatchRef batch, InsertScratch scratch) {
   __shared__ FullBins full;
   const uint32_t count = batch.counters->missing;
@@ -274,9 +276,10 @@ void insert_missing(const Context& context, const BatchRef& batch, const InsertS
   const auto* kernel = reinterpret_cast<const void*>(insert_missing_kernel);
   void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<InsertScratch*>(&scratch)};
   // A quarter of the resident blocks: barriers are faster, and most passes insert little.
-  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 4);
-  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
-             "launching insert_missing_kernel");
+  const int blocks = std::max(1, resident_blocks(kernel, kInsertThreads) / 4);
+  cuda_check(
+      cudaLaunchCooperativeKernel(kernel, blocks, kInsertThreads, arguments, 0, context.stream),
+      "launching insert_missing_kernel");
 }
 
 }  // namespace emblem::cuda

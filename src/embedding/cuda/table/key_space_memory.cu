@@ -9,22 +9,22 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kFillThreads = 256;
 constexpr int64_t kPageRows = 256;
 
 __global__ void empty_buckets_kernel(Bucket* buckets, uint64_t count) {
-  const uint64_t at = static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const uint64_t at = static_cast<uint64_t>(blockIdx.x) * kFillThreads + threadIdx.x;
   if (at < count) buckets[at] = {{}, {kNoRow, kNoRow, kNoRow, kNoRow, kNoRow}, 0};
 }
 
 __global__ void insert_all_kernel(KeySpace keys) {
-  const uint32_t row = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t row = blockIdx.x * kFillThreads + threadIdx.x;
   if (row < keys.rows_end() && keys.meta[row].score != kUnusedScore)
     keys.insert(keys.meta[row].key, row);
 }
 
 __global__ void free_rows_kernel(RowMeta* meta, int64_t begin, int64_t end) {
-  const int64_t row = begin + static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t row = begin + static_cast<int64_t>(blockIdx.x) * kFillThreads + threadIdx.x;
   if (row < end) meta[row] = {0, kUnusedScore, 0, 0};
 }
 
@@ -61,7 +61,7 @@ Buffer<char> KeySpaceMemory::make_buckets(const Context& context, int64_t rows) 
   } catch (const Error&) {
     throw_out_of_device_memory(name_, count * sizeof(Bucket));
   }
-  empty_buckets_kernel<<<blocks_of(count, kThreads), kThreads, 0, context.stream>>>(
+  empty_buckets_kernel<<<blocks_of(count, kFillThreads), kFillThreads, 0, context.stream>>>(
       reinterpret_cast<Bucket*>(buckets.data()), count);
   cuda_check(cudaGetLastError(), "launching empty_buckets_kernel");
   return buckets;
@@ -119,8 +119,8 @@ int64_t KeySpaceMemory::rows_with(const Context& context, int64_t keys) const {
 
 void KeySpaceMemory::free_rows(const Context& context, int64_t begin, int64_t end) {
   if (begin >= end) return;
-  free_rows_kernel<<<blocks_of(end - begin, kThreads), kThreads, 0, context.stream>>>(ref().meta,
-                                                                                      begin, end);
+  free_rows_kernel<<<blocks_of(end - begin, kFillThreads), kFillThreads, 0, context.stream>>>(
+      ref().meta, begin, end);
   cuda_check(cudaGetLastError(), "launching free_rows_kernel");
 }
 
@@ -138,14 +138,14 @@ void KeySpaceMemory::grow(const Context& context, int64_t rows) {
   rows_ = rows;
   free_rows(context, old_rows, rows);
   if (old_rows == 0) return;
-  insert_all_kernel<<<blocks_of(old_rows, kThreads), kThreads, 0, context.stream>>>(ref());
+  insert_all_kernel<<<blocks_of(old_rows, kFillThreads), kFillThreads, 0, context.stream>>>(ref());
   cuda_check(cudaGetLastError(), "launching insert_all_kernel");
 }
 
 void KeySpaceMemory::clear(const Context& context) {
   const KeySpace space = ref();
-  empty_buckets_kernel<<<blocks_of(static_cast<int64_t>(space.bucket_count), kThreads), kThreads, 0,
-                         context.stream>>>(space.buckets, space.bucket_count);
+  empty_buckets_kernel<<<blocks_of(static_cast<int64_t>(space.bucket_count), kFillThreads),
+                         kFillThreads, 0, context.stream>>>(space.buckets, space.bucket_count);
   cuda_check(cudaGetLastError(), "launching empty_buckets_kernel");
   cuda_check(cudaMemsetAsync(counters_.data(), 0, counters_.size(), context.stream), "zeroing");
   free_rows(context, 0, rows_);

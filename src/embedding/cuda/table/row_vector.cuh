@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "core/math/half.h"
+#include "core/math/half_pair.cuh"
 #include "embedding/cuda/table/row_shape.h"
 #include "embedding/rows_ref.h"
 
@@ -37,16 +37,6 @@ __device__ float widen(uint32_t bits) {
   half.bits = static_cast<uint16_t>(bits);
   return half.to_float();
 }
-// Two values in one instruction.
-template <class W>
-__device__ uint32_t narrow(float low, float high) {
-  uint32_t both;
-  if constexpr (std::is_same_v<W, Bf16>)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
 }  // namespace detail
 
 template <int kVector, class W>
@@ -73,8 +63,8 @@ __device__ void store_floats(W* to, const Floats<kVector>& v) {
   } else if constexpr (sizeof(W) == 4) {
     *reinterpret_cast<float4*>(to) = {v.at[0], v.at[1], v.at[2], v.at[3]};
   } else {
-    *reinterpret_cast<uint2*>(to) = {detail::narrow<W>(v.at[0], v.at[1]),
-                                     detail::narrow<W>(v.at[2], v.at[3])};
+    *reinterpret_cast<uint2*>(to) = {narrow_two<W>(v.at[0], v.at[1]),
+                                     narrow_two<W>(v.at[2], v.at[3])};
   }
 }
 
@@ -89,7 +79,7 @@ __device__ void stream_floats(W* to, const Floats<kVector>& v) {
     __stcs(reinterpret_cast<float4*>(to), float4{v.at[0], v.at[1], v.at[2], v.at[3]});
   else
     __stcs(reinterpret_cast<uint2*>(to),
-           uint2{detail::narrow<W>(v.at[0], v.at[1]), detail::narrow<W>(v.at[2], v.at[3])});
+           uint2{narrow_two<W>(v.at[0], v.at[1]), narrow_two<W>(v.at[2], v.at[3])});
 }
 
 // A row of which every lane of a group of kLanes holds kChunks vectors.

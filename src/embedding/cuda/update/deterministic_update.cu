@@ -6,18 +6,17 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = kUpdateThreads;
 constexpr uint32_t kChunk = 256;  // occurrences that are summed one after the other
 
 // A group takes the chunk that begins at its occurrence, if one does. Chunks are counted from the
 // beginning of their segment, and the sums of a segment's chunks added in order.
 template <class S, class Finish>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kUpdateThreads)
     update_in_order_kernel(const __grid_constant__ BatchRef batch, TileArguments with,
                            Finish finish) {
   using Rows = Ring<S, typename Finish::R>;
   extern __shared__ __align__(16) char dynamic[];
-  constexpr int kGroups = kThreads / S::kLanes;
+  constexpr int kGroups = kUpdateThreads / S::kLanes;
   const int member = threadIdx.x % S::kLanes;
   const uint32_t class_first = batch.class_first[with.cls];
   const uint32_t all = batch.counters->occurrences[(batch.counters->pass + 1) & 1][with.cls];
@@ -84,12 +83,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class S, class Finish>
-void launch(const Context& context, const BatchRef& batch, const UpdateRows& op, Finish finish) {
-  constexpr int kShared = Ring<S, typename Finish::R>::kSlotBytes * kThreads;
-  constexpr uint32_t kGroups = kThreads / S::kLanes;
+void launch_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op,
+                     Finish finish) {
+  constexpr int kShared = Ring<S, typename Finish::R>::kSlotBytes * kUpdateThreads;
+  constexpr uint32_t kGroups = kUpdateThreads / S::kLanes;
   allow_shared_memory(update_in_order_kernel<S, Finish>);
   update_in_order_kernel<S>
-      <<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
+      <<<(op.most + kGroups - 1) / kGroups, kUpdateThreads, kShared, context.stream>>>(
           batch,
           {{op.gradients, op.gradient_type}, op.partials, op.arrivals, op.cls, 0, op.positions},
           finish);
@@ -99,8 +99,9 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
 }  // namespace
 
 void update_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op) {
-  with_apply(op,
-             [&](auto as, const auto& apply) { launch<decltype(as)>(context, batch, op, apply); });
+  with_apply(op, [&](auto as, const auto& apply) {
+    launch_in_order<decltype(as)>(context, batch, op, apply);
+  });
 }
 
 const float* squares_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op) {
@@ -108,7 +109,7 @@ const float* squares_in_order(const Context& context, const BatchRef& batch, con
   cuda_check(cudaMemsetAsync(squares, 0, op.most * sizeof(float), context.stream), "zeroing");
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    launch<S>(context, batch, op, AddSquare<S>{nullptr, op.squares});
+    launch_in_order<S>(context, batch, op, AddSquare<S>{nullptr, op.squares});
   });
   return squares;
 }
@@ -116,7 +117,7 @@ const float* squares_in_order(const Context& context, const BatchRef& batch, con
 void store_sums_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op) {
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    launch<S>(context, batch, op, StoreSum<S>{});
+    launch_in_order<S>(context, batch, op, StoreSum<S>{});
   });
 }
 

@@ -9,18 +9,18 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
+constexpr int kGroupThreads = 256;
+constexpr int kGroupWarps = kGroupThreads / 32;
 constexpr int kEach = 4;  // distinct rows per thread
 
 // Blocks place their segments in any order, which changes no sum.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kGroupThreads)
     lay_out_segments_kernel(const __grid_constant__ BatchRef batch) {
-  __shared__ uint32_t warp_sums[kWarps];
+  __shared__ uint32_t warp_sums[kGroupWarps];
   __shared__ uint32_t block_first;
   const int cls = blockIdx.y;
   const uint32_t uniques = batch.counters->unique[cls];
-  const uint32_t first = blockIdx.x * kThreads * kEach;
+  const uint32_t first = blockIdx.x * kGroupThreads * kEach;
   if (first < uniques) {
     const uint32_t mine = batch.class_first[cls] + first + threadIdx.x * kEach;
     const uint32_t end = batch.class_first[cls] + uniques;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     if (threadIdx.x == 0) {
       uint32_t total = 0;
-      for (int i = 0; i < kWarps; ++i) {
+      for (int i = 0; i < kGroupWarps; ++i) {
         const uint32_t of = warp_sums[i];
         warp_sums[i] = total;
         total += of;
@@ -60,13 +60,13 @@ __global__ void __launch_bounds__(kThreads)
 
 // Advances clocks and counters to the next pass. One block.
 __device__ void end_pass(const BatchRef& batch) {
-  for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
+  for (int t = threadIdx.x; t < batch.table_count; t += kGroupThreads) {
     const DeviceTableRef& table = batch.tables[t];
     if (table.eviction == Eviction::kLru || table.eviction == Eviction::kStep)
       ++table.clocks->clock;
     ++table.clocks->version;
   }
-  for (int f = threadIdx.x; f < batch.features; f += kThreads)
+  for (int f = threadIdx.x; f < batch.features; f += kGroupThreads)
     batch.feature_counts[batch.feature[f].number].values += batch.feature[f].count;
   BatchCounters& counters = *batch.counters;
   const uint32_t pass = counters.pass;
@@ -111,20 +111,20 @@ uint32_t positions_of(const BatchRef& batch) {
   return positions;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kGroupThreads)
     list_occurrences_kernel(const __grid_constant__ BatchRef batch, Sorting sorting, uint32_t first,
                             uint32_t count) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kGroupThreads + threadIdx.x;
   if (i >= count) return;
   sorting.uniques[first + i] = batch.unique_ranks[first + i].x;
   sorting.positions[first + i] = first + i;
   note_absent(batch, first + i, sorting.uniques[first + i] == kNoRow);
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kGroupThreads)
     fill_sorted_kernel(const __grid_constant__ BatchRef batch, Sorting sorting, int cls) {
   const uint32_t first = batch.class_first[cls], end = first + batch.class_count[cls];
-  const uint32_t at = first + blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t at = first + blockIdx.x * kGroupThreads + threadIdx.x;
   if (at >= end) return;
   const uint32_t unique = sorting.sorted_uniques[at];
   if (unique == kNoRow) return;
@@ -138,9 +138,9 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void end_pass_kernel(const __grid_constant__ BatchRef batch) { end_pass(batch); }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kGroupThreads)
     fill_segments_kernel(const __grid_constant__ BatchRef batch) {
-  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t tile = blockIdx.x * kGroupWarps + threadIdx.x / 32;
   if (blockIdx.x == 0) end_pass(batch);
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
@@ -158,10 +158,11 @@ __global__ void __launch_bounds__(kThreads)
 void group_rows(const Context& context, const BatchRef& batch) {
   // An empty batch, too, is a pass for the clocks of the tables.
   const uint32_t tiles = std::max(1u, batch.tiles), most = tiles * kTile;
-  const dim3 blocks((most + kThreads * kEach - 1) / (kThreads * kEach), batch.classes);
-  lay_out_segments_kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
+  const dim3 blocks((most + kGroupThreads * kEach - 1) / (kGroupThreads * kEach), batch.classes);
+  lay_out_segments_kernel<<<blocks, kGroupThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching lay_out_segments_kernel");
-  fill_segments_kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
+  fill_segments_kernel<<<(tiles + kGroupWarps - 1) / kGroupWarps, kGroupThreads, 0,
+                         context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching fill_segments_kernel");
 }
 
@@ -186,18 +187,19 @@ void sort_rows(const Context& context, const BatchRef& batch, void* scratch, siz
   for (int c = 0; c < batch.classes; ++c) {
     const uint32_t first = batch.class_first[c], count = batch.class_count[c];
     if (count == 0) continue;
-    const unsigned blocks = (count + kThreads - 1) / kThreads;
-    list_occurrences_kernel<<<blocks, kThreads, 0, context.stream>>>(batch, sorting, first, count);
+    const unsigned blocks = (count + kGroupThreads - 1) / kGroupThreads;
+    list_occurrences_kernel<<<blocks, kGroupThreads, 0, context.stream>>>(batch, sorting, first,
+                                                                          count);
     size_t left = bytes - static_cast<size_t>(rest - static_cast<char*>(scratch));
     cuda_check(cub::DeviceRadixSort::SortPairs(
                    rest, left, sorting.uniques + first, sorting.sorted_uniques + first,
                    sorting.positions + first, sorting.sorted_positions + first,
                    static_cast<int>(count), 0, 32, context.stream),
                "sorting occurrences");
-    fill_sorted_kernel<<<blocks, kThreads, 0, context.stream>>>(batch, sorting, c);
+    fill_sorted_kernel<<<blocks, kGroupThreads, 0, context.stream>>>(batch, sorting, c);
     cuda_check(cudaGetLastError(), "launching fill_sorted_kernel");
   }
-  end_pass_kernel<<<1, kThreads, 0, context.stream>>>(batch);
+  end_pass_kernel<<<1, kGroupThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching end_pass_kernel");
 }
 

@@ -6,14 +6,12 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = kUpdateThreads;
-
 // One row per group of lanes.
 template <class S, class R>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kUpdateThreads)
     update_other_rows_kernel(const DeviceTableRef* of, Apply<S, R> apply) {
   const DeviceTableRef& table = *of;
-  constexpr int kGroups = kThreads / S::kLanes;
+  constexpr int kGroups = kUpdateThreads / S::kLanes;
   const int member = threadIdx.x % S::kLanes;
   const auto rows =
       table.is_static() ? static_cast<uint32_t>(table.capacity) : table.keys.rows_end();
@@ -43,13 +41,13 @@ void update_other_rows(const Context& context, const DeviceTableRef* table, int6
   if (rows == 0) return;
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    constexpr int kGroups = kThreads / S::kLanes;
+    constexpr int kGroups = kUpdateThreads / S::kLanes;
     visit_table_rule(op.rule, [&](const auto& rule) {
       using R = std::decay_t<decltype(rule)>;
-      constexpr int kShared = Ring<S, R>::kSlotBytes * kThreads;  // one stage
+      constexpr int kShared = Ring<S, R>::kSlotBytes * kUpdateThreads;  // one stage
       allow_shared_memory(update_other_rows_kernel<S, R>);
       update_other_rows_kernel<S, R>
-          <<<blocks_of(rows, kGroups), kThreads, kShared, context.stream>>>(
+          <<<blocks_of(rows, kGroups), kUpdateThreads, kShared, context.stream>>>(
               table, Apply<S, R>{rule, op.scale, op.l2, op.rounding_draw, op.values});
     });
   });

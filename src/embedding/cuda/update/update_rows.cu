@@ -9,11 +9,10 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = kUpdateThreads;
 constexpr int kMostInTile = 64;  // occurrences
 // Bytes of shared memory that are not of the ring, at most: tiles and tables.
 constexpr size_t kOtherShared =
-    kThreads / 4 * kMostInTile * sizeof(Occurrence) + kMostFeatures * sizeof(RowsOf);
+    kUpdateThreads / 4 * kMostInTile * sizeof(Occurrence) + kMostFeatures * sizeof(RowsOf);
 
 // One instruction from compute capability 9.0 on.
 __device__ void atomic_add(float* to, const Floats<4>& v) {
@@ -71,15 +70,15 @@ struct Tile {
 // One tile of occurrences per group of lanes. Gradients, and the rows of occurrences that end a
 // segment, are prefetched into shared memory several occurrences ahead.
 template <class S, int kMostStages, class Finish>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kUpdateThreads)
     update_rows_kernel(const __grid_constant__ BatchRef batch, TileArguments with, Finish finish) {
   using Rows = Ring<S, typename Finish::R, kMostStages>;
-  constexpr int kGroups = kThreads / S::kLanes;
+  constexpr int kGroups = kUpdateThreads / S::kLanes;
   __shared__ Occurrence staged[kGroups][kMostInTile];
   extern __shared__ __align__(16) char dynamic[];
   auto* tables = reinterpret_cast<RowsOf*>(dynamic + Rows::kBytes);
   Rows ring(dynamic);
-  for (int t = threadIdx.x; t < batch.table_count; t += kThreads)
+  for (int t = threadIdx.x; t < batch.table_count; t += kUpdateThreads)
     tables[t] = rows_of(batch.tables[t]);
   const int member = threadIdx.x % S::kLanes, group = threadIdx.x / S::kLanes;
   const uint32_t class_first = batch.class_first[with.cls];
@@ -147,19 +146,20 @@ __global__ void __launch_bounds__(kThreads)
 
 // Long rows with much optimizer state are not fetched ahead on GPUs with little shared memory.
 template <class S, int kMostStages = 8, class Finish>
-void launch(const Context& context, const BatchRef& batch, const UpdateRows& op, Finish finish) {
+void launch_as_found(const Context& context, const BatchRef& batch, const UpdateRows& op,
+                     Finish finish) {
   using Rows = Ring<S, typename Finish::R, kMostStages>;
   const size_t shared = Rows::kBytes + batch.table_count * sizeof(RowsOf);
   auto* kernel = update_rows_kernel<S, kMostStages, Finish>;
   const size_t room = allow_shared_memory(kernel);
   if constexpr (kMostStages > 1 && Rows::kBytes > kLeastSharedMemory - kOtherShared) {
-    if (shared > room) return launch<S, 1>(context, batch, op, finish);
+    if (shared > room) return launch_as_found<S, 1>(context, batch, op, finish);
   }
-  const uint32_t tile = update_tile(op.most), per_block = tile * (kThreads / S::kLanes);
+  const uint32_t tile = update_tile(op.most), per_block = tile * (kUpdateThreads / S::kLanes);
   const TileArguments with{
       {op.gradients, op.gradient_type}, op.partials, op.arrivals, op.cls, tile};
-  kernel<<<(op.most + per_block - 1) / per_block, kThreads, shared, context.stream>>>(batch, with,
-                                                                                      finish);
+  kernel<<<(op.most + per_block - 1) / per_block, kUpdateThreads, shared, context.stream>>>(
+      batch, with, finish);
   cuda_check(cudaGetLastError(), "launching update_rows_kernel");
 }
 
@@ -168,8 +168,9 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op) {
   if (op.most == 0) return;
   if (op.in_order) return update_in_order(context, batch, op);
-  with_apply(op,
-             [&](auto as, const auto& apply) { launch<decltype(as)>(context, batch, op, apply); });
+  with_apply(op, [&](auto as, const auto& apply) {
+    launch_as_found<decltype(as)>(context, batch, op, apply);
+  });
 }
 
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
@@ -178,7 +179,7 @@ void add_squared_norm(const Context& context, const BatchRef& batch, const Updat
   if (op.in_order) return add_in_order(context, squares_in_order(context, batch, op), op.most, sum);
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    launch<S>(context, batch, op, AddSquare<S>{sum, nullptr});
+    launch_as_found<S>(context, batch, op, AddSquare<S>{sum, nullptr});
   });
 }
 
@@ -187,7 +188,7 @@ void store_sums(const Context& context, const BatchRef& batch, const UpdateRows&
   if (op.in_order) return store_sums_in_order(context, batch, op);
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    launch<S>(context, batch, op, StoreSum<S>{});
+    launch_as_found<S>(context, batch, op, StoreSum<S>{});
   });
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr size_t kMostPlans = 32;  // numbers of rows and elements
+constexpr size_t kMostUnitPlans = 32;  // numbers of rows and elements
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -173,7 +173,7 @@ DinLinear::Products& DinLinear::products_for(const OpContext& pass) {
     std::rotate(found, found + 1, planned_.end());  // in the order of use
     return *planned_.back();
   }
-  if (planned_.size() == kMostPlans) planned_.erase(planned_.begin());
+  if (planned_.size() == kMostUnitPlans) planned_.erase(planned_.begin());
   return *planned_.emplace_back(plan_products(pass));
 }
 

@@ -6,12 +6,12 @@
 namespace emblem {
 namespace {
 
-constexpr int kMostParts = 8;
+constexpr int kMostConcatenated = 8;
 template <class T>
 struct Parts {
-  const T* from[kMostParts];
-  int64_t stride[kMostParts];
-  int first[kMostParts + 1];  // columns of the output
+  const T* from[kMostConcatenated];
+  int64_t stride[kMostConcatenated];
+  int first[kMostConcatenated + 1];  // columns of the output
   int count;
 };
 
@@ -63,7 +63,7 @@ void Concat::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    if (!cuda::in_packets<T>(out().stride) || inputs().size() > kMostParts) {
+    if (!cuda::in_packets<T>(out().stride) || inputs().size() > kMostConcatenated) {
       const cuda::Columns y = values_of(out(), pass.rows);
       for_each_part([&](size_t part, int64_t column) {
         cuda::copy_columns(pass.context, Write::kOverwrite, values_of(in(part), pass.rows), 0,

@@ -6,31 +6,31 @@
 namespace emblem {
 namespace {
 
-constexpr int kTile = 4;  // outputs of a thread
+constexpr int kCinTile = 4;  // outputs of a thread
 
 using Shape = cuda::CinShape;
 
 template <class T>
 __global__ void __launch_bounds__(cuda::kThreads)
     cin_kernel(Shape s, const float* weight, const float* bias, const T* x, const T* x0, T* y) {
-  const int64_t tiles = (s.units + kTile - 1) / kTile;
+  const int64_t tiles = (s.units + kCinTile - 1) / kCinTile;
   const int64_t t = static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x;
   if (t >= s.rows * tiles * s.dim) return;
-  const int64_t d = t % s.dim, first = t / s.dim % tiles * kTile, r = t / s.dim / tiles;
-  float sums[kTile];
+  const int64_t d = t % s.dim, first = t / s.dim % tiles * kCinTile, r = t / s.dim / tiles;
+  float sums[kCinTile];
 #pragma unroll
-  for (int u = 0; u < kTile; ++u) sums[u] = first + u < s.units ? bias[first + u] : 0.0f;
+  for (int u = 0; u < kCinTile; ++u) sums[u] = first + u < s.units ? bias[first + u] : 0.0f;
   for (int64_t i = 0; i < s.n; ++i) {
     const float left = cuda::widen(x[(r * s.n + i) * s.dim + d]);
     for (int64_t j = 0; j < s.m; ++j) {
       const float product = left * cuda::widen(x0[(r * s.m + j) * s.dim + d]);
 #pragma unroll
-      for (int u = 0; u < kTile; ++u)
+      for (int u = 0; u < kCinTile; ++u)
         if (first + u < s.units) sums[u] += weight[((first + u) * s.n + i) * s.m + j] * product;
     }
   }
 #pragma unroll
-  for (int u = 0; u < kTile; ++u)
+  for (int u = 0; u < kCinTile; ++u)
     if (first + u < s.units) y[(r * s.units + first + u) * s.dim + d] = cuda::narrow<T>(sums[u]);
 }
 
@@ -88,7 +88,7 @@ const T* narrow_weights(const OpContext& pass, int64_t begin) {
   return static_cast<const T*>(pass.narrow_parameters) + begin;
 }
 
-unsigned blocks(int64_t threads) { return cuda::blocks_of(threads, cuda::kThreads); }
+unsigned cin_blocks(int64_t threads) { return cuda::blocks_of(threads, cuda::kThreads); }
 
 }  // namespace
 
@@ -105,8 +105,9 @@ void CinLayer::forward_cuda(const OpContext& pass) {
         return cuda::cin_forward(pass.context, shape, narrow_weights<T>(pass, weight_), bias, x, x0,
                                  pass.workspace, y);
     }
-    cin_kernel<<<blocks(pass.rows * ((units_ + kTile - 1) / kTile) * dim_), cuda::kThreads, 0,
-                 pass.context.stream>>>(shape, pass.parameters + weight_, bias, x, x0, y);
+    cin_kernel<<<cin_blocks(pass.rows * ((units_ + kCinTile - 1) / kCinTile) * dim_),
+                 cuda::kThreads, 0, pass.context.stream>>>(shape, pass.parameters + weight_, bias,
+                                                           x, x0, y);
     cuda::check_launch("launching a CIN layer");
   });
 }
@@ -136,12 +137,12 @@ void CinLayer::backward_cuda(const OpContext& pass) {
     const float* weight = pass.parameters + weight_;
     with_write(write(0), [&](auto add) {
       cin_gradient_kernel<decltype(add)::value, false>
-          <<<blocks(pass.rows * n_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
+          <<<cin_blocks(pass.rows * n_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
               shape, weight, dy, x0, in(0).gradient<T>());
     });
     with_write(write(1), [&](auto add) {
       cin_gradient_kernel<decltype(add)::value, true>
-          <<<blocks(pass.rows * m_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
+          <<<cin_blocks(pass.rows * m_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
               shape, weight, dy, x, in(1).gradient<T>());
     });
     cuda::check_launch("launching the gradients of a CIN layer");

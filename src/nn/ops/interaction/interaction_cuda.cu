@@ -7,7 +7,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kTile = 4;  // products are made for 4 x 4 vectors at a time
+constexpr int kProductTile = 4;  // products are made for 4 x 4 vectors at a time
 
 // Memory of a warp: its row's vectors, `stride` floats apart, then its products.
 struct RowMemory {
@@ -16,8 +16,8 @@ struct RowMemory {
   RowMemory(int vectors, int dim)
       // Four floats of padding: tiles that are read at once are then in different banks.
       : stride(static_cast<int>(round_up(dim, 4)) + 4),
-        tiles_across((vectors + kTile - 1) / kTile),
-        products(tiles_across * kTile * stride),
+        tiles_across((vectors + kProductTile - 1) / kProductTile),
+        products(tiles_across * kProductTile * stride),
         floats(products + static_cast<int>(round_up(vectors * (vectors - 1) / 2, 4))) {}
 };
 
@@ -26,27 +26,27 @@ struct RowMemory {
 template <int kWidth>
 __device__ void make_tile(int count, int dim, const RowMemory& of, const float* vectors, int row,
                           int col, float* products) {
-  float sums[kTile][kTile] = {};
+  float sums[kProductTile][kProductTile] = {};
   for (int d = 0; d < dim; d += kWidth) {
-    Floats<kWidth> left[kTile], right[kTile];
+    Floats<kWidth> left[kProductTile], right[kProductTile];
 #pragma unroll
-    for (int a = 0; a < kTile; ++a) {
+    for (int a = 0; a < kProductTile; ++a) {
       left[a] = load<kWidth>(vectors + (row + a * of.tiles_across) * of.stride + d);
       right[a] = load<kWidth>(vectors + (col + a * of.tiles_across) * of.stride + d);
     }
 #pragma unroll
-    for (int a = 0; a < kTile; ++a) {
+    for (int a = 0; a < kProductTile; ++a) {
 #pragma unroll
-      for (int b = 0; b < kTile; ++b) {
+      for (int b = 0; b < kProductTile; ++b) {
 #pragma unroll
         for (int k = 0; k < kWidth; ++k) sums[a][b] += left[a].at[k] * right[b].at[k];
       }
     }
   }
 #pragma unroll
-  for (int a = 0; a < kTile; ++a) {
+  for (int a = 0; a < kProductTile; ++a) {
 #pragma unroll
-    for (int b = 0; b < kTile; ++b) {
+    for (int b = 0; b < kProductTile; ++b) {
       const int i = row + a * of.tiles_across, j = col + b * of.tiles_across;
       const bool twice = row == col && a <= b;  // the pair comes with a and b exchanged, or is none
       if (i < count && j < count && !twice) products[pair_of(i, j)] = sums[a][b];

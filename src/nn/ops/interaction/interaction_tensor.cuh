@@ -7,6 +7,7 @@
 
 #include <cuda_pipeline.h>
 
+#include "core/math/half_pair.cuh"
 #include "nn/ops/interaction/interaction.cuh"
 #include "nn/ops/mma.cuh"
 
@@ -57,16 +58,6 @@ __device__ inline Tile load_turned_tile(const void* row) {
                : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row)))
                : "memory");
   return tile;
-}
-
-template <class T>
-__device__ uint32_t narrow_two(float low, float high) {
-  uint32_t both;
-  if constexpr (std::is_same_v<T, Bf16>)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
 }
 
 // kDim where it is known when compiling, else the vectors'.

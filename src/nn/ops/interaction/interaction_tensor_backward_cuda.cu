@@ -161,8 +161,8 @@ __global__ void __launch_bounds__(kThreadsOfRow)
 }
 
 template <int kDim, class T>
-void launch(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_stride,
-            const Targets<T>& targets) {
+void products_backward(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_stride,
+                       const Targets<T>& targets) {
   const int line = static_cast<int>(round_up(y_stride, kPacketed));
   const size_t bytes = (2 * staged_elements(in) + 2 * line + kMatrix) * sizeof(T);
   auto* kernel = tensor_pair_gradients_kernel<kDim, T>;
@@ -172,23 +172,23 @@ void launch(const Context& context, const Vectors<T>& in, const T* dy, int64_t y
 }
 
 template <class T>
-void launch(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_stride,
-            const Targets<T>& targets) {
+void products_backward(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_stride,
+                       const Targets<T>& targets) {
   if (in.dim == 128)
-    launch<128>(context, in, dy, y_stride, targets);
+    products_backward<128>(context, in, dy, y_stride, targets);
   else
-    launch<0>(context, in, dy, y_stride, targets);
+    products_backward<0>(context, in, dy, y_stride, targets);
 }
 
 }  // namespace
 
 void tensor_pair_gradients(const Context& context, const Vectors<Bf16>& in, const Bf16* dy,
                            int64_t y_stride, const Targets<Bf16>& targets) {
-  launch(context, in, dy, y_stride, targets);
+  products_backward(context, in, dy, y_stride, targets);
 }
 void tensor_pair_gradients(const Context& context, const Vectors<F16>& in, const F16* dy,
                            int64_t y_stride, const Targets<F16>& targets) {
-  launch(context, in, dy, y_stride, targets);
+  products_backward(context, in, dy, y_stride, targets);
 }
 
 }  // namespace emblem::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/ops/loss/loss.h"
+#include "nn/ops/loss/session_order.h"
 
 namespace emblem {
 
@@ -20,16 +21,10 @@ class JrcLoss : public DeviceOp<JrcLoss, Loss> {
   void backward_cuda(const OpContext& pass);
 
  private:
-  void prepare_cuda(int64_t max_rows);
-
   float alpha_;
-  // Rows in the order of their sessions, and of each row: `others`.
-  Buffer<int32_t> order_;
-  Buffer<float> others_;
-  // On a GPU: rows as they come, the sessions in order, and memory of the sort.
-  Buffer<int32_t> rows_;
-  Buffer<int64_t> sorted_;
-  Buffer<char> sort_memory_;
+  Buffer<int32_t> order_;       // on a CPU: rows in the order of their sessions
+  SessionOrder session_order_;  // on a GPU
+  Buffer<float> others_;        // of each row
 };
 
 // What a row needs of its own logits and of `others`.

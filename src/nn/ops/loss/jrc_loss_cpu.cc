@@ -23,10 +23,10 @@ void for_each_session(const int64_t* sessions, const int32_t* order, int64_t row
 
 void JrcLoss::prepare(Device device, int64_t max_rows) {
   Loss::prepare(device, max_rows);
-  order_ = Buffer<int32_t>(device, max_rows);
   others_ = Buffer<float>(device, max_rows);
   dispatch(
-      device, [] {}, [&] { prepare_cuda(max_rows); });
+      device, [&] { order_ = Buffer<int32_t>(device, max_rows); },
+      [&] { session_order_.prepare(max_rows); });
 }
 
 void JrcLoss::forward_cpu(const OpContext& pass) {

@@ -1,25 +1,9 @@
-#include <cub/device/device_radix_sort.cuh>
-
+#include "nn/ops/lanes.cuh"
 #include "nn/ops/loss/jrc_loss.h"
 #include "nn/ops/loss/loss_cuda.cuh"
 
 namespace emblem {
 namespace {
-
-size_t sort_bytes(int64_t rows) {
-  size_t bytes = 0;
-  cuda_check(cub::DeviceRadixSort::SortPairs(
-                 nullptr, bytes, static_cast<const int64_t*>(nullptr),
-                 static_cast<int64_t*>(nullptr), static_cast<const int32_t*>(nullptr),
-                 static_cast<int32_t*>(nullptr), static_cast<int>(rows)),
-             "planning a sort of sessions");
-  return bytes;
-}
-
-__global__ void __launch_bounds__(cuda::kThreads) number_rows_kernel(int64_t rows, int32_t* to) {
-  const int64_t r = static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x;
-  if (r < rows) to[r] = static_cast<int32_t>(r);
-}
 
 template <class T>
 struct Samples {
@@ -35,12 +19,6 @@ struct Samples {
   }
   __device__ double operator()(int64_t r) const { return at(r).loss(); }
 };
-
-__device__ float warp_max(float value) {
-  for (int distance = cuda::kWarp / 2; distance > 0; distance /= 2)
-    value = fmaxf(value, __shfl_xor_sync(~0u, value, distance));
-  return value;
-}
 
 // Where the session that begins at `first` ends, or `first` where another one's is going on. A warp
 // asks together.
@@ -70,7 +48,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
     float most = -INFINITY, sum = 0.0f;
     for (int64_t i = first + threadIdx.x; i < last; i += cuda::kWarp)
       if (is(i, 1 - label)) most = fmaxf(most, cuda::widen(samples.logits[2 * order[i] + label]));
-    most = warp_max(most);
+    most = cuda::warp_max(most);
     for (int64_t i = first + threadIdx.x; i < last; i += cuda::kWarp)
       if (is(i, 1 - label)) sum += expf(cuda::widen(samples.logits[2 * order[i] + label]) - most);
     sum = cuda::warp_sum(sum);
@@ -99,7 +77,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
   }
   for (int label = 0; label < 2; ++label) {
     pulls[label] = cuda::warp_sum(pulls[label]);
-    totals[label] = warp_max(totals[label]);
+    totals[label] = cuda::warp_max(totals[label]);
   }
   const float share = step->loss_scale * share_of(*total_weight, factor);
   for (int64_t i = first + threadIdx.x; i < last; i += cuda::kWarp) {
@@ -117,31 +95,16 @@ __global__ void __launch_bounds__(cuda::kThreads)
 
 }  // namespace
 
-void JrcLoss::prepare_cuda(int64_t max_rows) {
-  rows_ = Buffer<int32_t>(Device::kCuda, max_rows);
-  sorted_ = Buffer<int64_t>(Device::kCuda, max_rows);
-  sort_memory_ = Buffer<char>(Device::kCuda, static_cast<int64_t>(sort_bytes(max_rows)));
-}
-
 void JrcLoss::forward_cuda(const OpContext& pass) {
   if (is_off(pass)) return detail::zero(pass.context, value(pass), sizeof(double));
   const cudaStream_t stream = pass.context.stream;
-  if (pass.rows > 0) {
-    number_rows_kernel<<<cuda::blocks_of(pass.rows, cuda::kThreads), cuda::kThreads, 0, stream>>>(
-        pass.rows, rows_.data());
-    cuda::check_launch("launching the numbers of rows");
-    size_t bytes = static_cast<size_t>(sort_memory_.size());
-    cuda_check(cub::DeviceRadixSort::SortPairs(sort_memory_.data(), bytes, in(1).value<int64_t>(),
-                                               sorted_.data(), rows_.data(), order_.data(),
-                                               static_cast<int>(pass.rows), 0, 64, stream),
-               "sorting sessions");
-  }
+  session_order_.sort(pass, in(1).value<int64_t>());
   cuda::with_type(in(0).dtype, [&](auto type) {
     using T = decltype(type);
     const Samples<T> samples{alpha_, in(0).value<T>(), row_targets(), others_.data()};
     if (pass.rows > 0) {
       jrc_others_kernel<<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, stream>>>(
-          pass.rows, sorted_.data(), order_.data(), samples, others_.data());
+          pass.rows, session_order_.sessions(), session_order_.rows(), samples, others_.data());
       cuda::check_launch("launching the sums of sessions");
     }
     cuda::mean_loss(pass, samples, row_targets(), target().factor, total_weight().data(),
@@ -156,7 +119,7 @@ void JrcLoss::backward_cuda(const OpContext& pass) {
     with_write(write(0), [&](auto add) {
       jrc_gradient_kernel<decltype(add)::value>
           <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-              pass.rows, sorted_.data(), order_.data(),
+              pass.rows, session_order_.sessions(), session_order_.rows(),
               Samples<T>{alpha_, in(0).value<T>(), row_targets(), others_.data()},
               total_weight().data(), target().factor, pass.step, in(0).gradient<T>());
       cuda::check_launch("launching the gradient of a loss of sessions");

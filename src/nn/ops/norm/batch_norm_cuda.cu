@@ -95,7 +95,7 @@ struct Normalize {
 
 // dz = dy f'(y), in place, and what it adds to the gradients of shift and scale.
 template <class F, class T>
-struct Gradients {
+struct ColumnGradients {
   const T *x, *y;
   const float* moments;
   T* dz;
@@ -165,10 +165,11 @@ void BatchNorm::backward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     with_fused_activation(activation_, [&](auto f) {
-      cuda::column_sums<2>(pass.context, pass.rows, cols_,
-                           Gradients<decltype(f), T>{in(0).value<T>(), out().value<T>(),
-                                                     moments_.data(), out().gradient<T>(), cols_},
-                           pass.workspace, {{shift_gradient, scale_gradient}});
+      cuda::column_sums<2>(
+          pass.context, pass.rows, cols_,
+          ColumnGradients<decltype(f), T>{in(0).value<T>(), out().value<T>(), moments_.data(),
+                                          out().gradient<T>(), cols_},
+          pass.workspace, {{shift_gradient, scale_gradient}});
     });
     cuda::map(pass.context, write(0), pass.rows * cols_,
               ToInput{moments_.data(),

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
 
 // dz = dy f'(y), in place, and what it adds to the gradients of shift and scale.
 template <class F, int kSize, class T>
-struct Gradients {
+struct RowGradients {
   struct Loaded {
     cuda::Elements<T, kSize> x, y, d;
     float mean, inverse;
@@ -156,7 +156,7 @@ void LayerNorm::backward_cuda(const OpContext& pass) {
       constexpr int kSize = decltype(size)::value;
       const Vectors of = vectors_of<kSize>(vectors(pass), cols_, vector_stride());
       with_fused_activation(activation_, [&](auto f) {
-        const Gradients<decltype(f), kSize, T> gradients{
+        const RowGradients<decltype(f), kSize, T> gradients{
             in(0).value<T>(), out().value<T>(), moments_.data(), out().gradient<T>(), of.stride};
         cuda::packed_column_sums<2, kSize>(
             pass, of.count, of.stride, gradients,

@@ -1,12 +1,13 @@
 // A warp for each number.
 #include "nn/ops/dense/activation.h"
+#include "nn/ops/lanes.cuh"
 #include "nn/ops/launch.cuh"
 #include "nn/ops/vectors/autodis.h"
 
 namespace emblem {
 namespace {
 
-struct Shape {
+struct AutodisShape {
   int64_t numbers, features, channels, dim;
   float temperature, keep;
 };
@@ -16,15 +17,9 @@ struct Trained {
 
 __device__ float leaky(float x) { return x < 0.0f ? Autodis::kNegativeSlope * x : x; }
 
-__device__ float warp_max(float value) {
-  for (int distance = cuda::kWarp / 2; distance > 0; distance /= 2)
-    value = fmaxf(value, __shfl_xor_sync(~0u, value, distance));
-  return value;
-}
-
 template <class T>
 __global__ void __launch_bounds__(cuda::kThreads)
-    autodis_kernel(Shape s, Trained trained, const T* x, float* shares, T* y) {
+    autodis_kernel(AutodisShape s, Trained trained, const T* x, float* shares, T* y) {
   const int64_t number = cuda::row_of_warp();
   if (number >= s.numbers) return;
   const int64_t f = number % s.features;
@@ -40,7 +35,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
     share[c] = score / s.temperature;
     most = fmaxf(most, share[c]);
   }
-  most = warp_max(most);
+  most = cuda::warp_max(most);
   for (int64_t c = threadIdx.x; c < s.channels; c += cuda::kWarp)
     sum += share[c] = exp_inline(share[c] - most);
   sum = cuda::warp_sum(sum);
@@ -55,8 +50,9 @@ __global__ void __launch_bounds__(cuda::kThreads)
 
 template <class T>
 __global__ void __launch_bounds__(cuda::kThreads)
-    autodis_gradient_kernel(Shape s, Trained trained, const T* x, const float* shares, const T* dy,
-                            float* score_gradients, float* hidden_gradients, Write write, T* dx) {
+    autodis_gradient_kernel(AutodisShape s, Trained trained, const T* x, const float* shares,
+                            const T* dy, float* score_gradients, float* hidden_gradients,
+                            Write write, T* dx) {
   const int64_t number = cuda::row_of_warp();
   if (number >= s.numbers) return;
   const int64_t f = number % s.features;
@@ -95,7 +91,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
 
 template <class T>
 struct ToWeight {
-  Shape s;
+  AutodisShape s;
   const float* hidden_gradients;
   const T* x;
   __device__ void operator()(int64_t r, int64_t j, float (&sums)[1]) const {
@@ -105,7 +101,7 @@ struct ToWeight {
 };
 template <class T>
 struct ToMatrix {
-  Shape s;
+  AutodisShape s;
   const float *score_gradients, *weight;
   const T* x;
   __device__ void operator()(int64_t r, int64_t j, float (&sums)[1]) const {
@@ -116,7 +112,7 @@ struct ToMatrix {
 };
 template <class T>
 struct ToVectors {
-  Shape s;
+  AutodisShape s;
   const float* shares;
   const T* dy;
   __device__ void operator()(int64_t r, int64_t j, float (&sums)[1]) const {
@@ -130,8 +126,9 @@ struct ToVectors {
 
 void Autodis::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
-  const Shape shape{pass.rows * features_, features_,         options_.channels, options_.dim,
-                    options_.temperature,  options_.keep_prob};
+  const AutodisShape shape{pass.rows * features_, features_,
+                           options_.channels,     options_.dim,
+                           options_.temperature,  options_.keep_prob};
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     autodis_kernel<<<cuda::row_blocks(shape.numbers), cuda::row_threads(), 0,
@@ -143,8 +140,9 @@ void Autodis::forward_cuda(const OpContext& pass) {
 }
 
 void Autodis::backward_cuda(const OpContext& pass) {
-  const Shape shape{pass.rows * features_, features_,         options_.channels, options_.dim,
-                    options_.temperature,  options_.keep_prob};
+  const AutodisShape shape{pass.rows * features_, features_,
+                           options_.channels,     options_.dim,
+                           options_.temperature,  options_.keep_prob};
   const int64_t rows = features_ * options_.channels;  // rows of the parameters
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

@@ -6,7 +6,7 @@
 namespace emblem {
 namespace {
 
-constexpr int kTile = 4;  // outputs of a thread
+constexpr int kVectorTile = 4;  // outputs of a thread
 
 // A trained matrix, or its transpose: at(k, i).
 struct Weights {
@@ -15,24 +15,24 @@ struct Weights {
   __device__ float at(int64_t k, int64_t i) const { return data[k * row_stride + i * col_stride]; }
 };
 
-// y[r, i, d] = (or +=) sum over k of weights(k, i) x[r, k, d]; kTile of i a thread.
+// y[r, i, d] = (or +=) sum over k of weights(k, i) x[r, k, d]; kVectorTile of i a thread.
 template <bool kAdd>
 __global__ void __launch_bounds__(cuda::kThreads)
     mix_vectors_kernel(int64_t rows, int64_t n, int64_t m, int64_t dim, Weights weights,
                        const float* x, float* y) {
-  const int64_t tiles = (m + kTile - 1) / kTile;
+  const int64_t tiles = (m + kVectorTile - 1) / kVectorTile;
   const int64_t t = static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x;
   if (t >= rows * tiles * dim) return;
-  const int64_t d = t % dim, first = t / dim % tiles * kTile, r = t / dim / tiles;
-  float sums[kTile] = {};
+  const int64_t d = t % dim, first = t / dim % tiles * kVectorTile, r = t / dim / tiles;
+  float sums[kVectorTile] = {};
   for (int64_t k = 0; k < n; ++k) {
     const float value = x[(r * n + k) * dim + d];
 #pragma unroll
-    for (int i = 0; i < kTile; ++i)
+    for (int i = 0; i < kVectorTile; ++i)
       if (first + i < m) sums[i] += weights.at(k, first + i) * value;
   }
 #pragma unroll
-  for (int i = 0; i < kTile; ++i)
+  for (int i = 0; i < kVectorTile; ++i)
     if (first + i < m) cuda::put<kAdd>(y[(r * m + first + i) * dim + d], sums[i]);
 }
 
@@ -76,13 +76,14 @@ __global__ void __launch_bounds__(cuda::kThreads)
   cuda::put<kAdd>(to[t], sum);
 }
 
-unsigned blocks(int64_t threads) { return cuda::blocks_of(threads, cuda::kThreads); }
+unsigned vector_blocks(int64_t threads) { return cuda::blocks_of(threads, cuda::kThreads); }
 
 template <bool kAdd>
 void mix_vectors(const OpContext& pass, int64_t n, int64_t m, int64_t dim, Weights weights,
                  const float* x, float* y) {
-  mix_vectors_kernel<kAdd><<<blocks(pass.rows * ((m + kTile - 1) / kTile) * dim), cuda::kThreads, 0,
-                             pass.context.stream>>>(pass.rows, n, m, dim, weights, x, y);
+  mix_vectors_kernel<kAdd>
+      <<<vector_blocks(pass.rows * ((m + kVectorTile - 1) / kVectorTile) * dim), cuda::kThreads, 0,
+         pass.context.stream>>>(pass.rows, n, m, dim, weights, x, y);
   cuda::check_launch("launching a product over vectors");
 }
 
@@ -169,7 +170,7 @@ void VectorProducts::forward_cuda(const OpContext& pass) {
       return cuda::multiply_rows(pass.context, Write::kOverwrite, pass.rows, matrix_of(x, n_, dim_),
                                  transposed(matrix_of(y, k_, dim_)), out().value<T>());
     else
-      vector_products_kernel<<<blocks(pass.rows * n_ * k_), cuda::kThreads, 0,
+      vector_products_kernel<<<vector_blocks(pass.rows * n_ * k_), cuda::kThreads, 0,
                                pass.context.stream>>>(pass.rows, n_, k_, dim_, x, y,
                                                       out().value<T>());
     cuda::check_launch("launching products of vectors");
@@ -190,12 +191,12 @@ void VectorProducts::backward_cuda(const OpContext& pass) {
     } else {
       with_write(write(0), [&](auto add) {
         products_gradient_kernel<decltype(add)::value, false>
-            <<<blocks(pass.rows * n_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
+            <<<vector_blocks(pass.rows * n_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
                 pass.rows, n_, k_, dim_, dy, y, in(0).gradient<T>());
       });
       with_write(write(1), [&](auto add) {
         products_gradient_kernel<decltype(add)::value, true>
-            <<<blocks(pass.rows * k_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
+            <<<vector_blocks(pass.rows * k_ * dim_), cuda::kThreads, 0, pass.context.stream>>>(
                 pass.rows, k_, n_, dim_, dy, x, in(1).gradient<T>());
       });
       cuda::check_launch("launching the gradients of products of vectors");

@@ -5,6 +5,7 @@
 // memory: what warps share is in the cache.
 #pragma once
 
+#include "core/math/half_pair.cuh"
 #include "nn/ops/launch.cuh"
 #include "nn/ops/mma.cuh"
 
@@ -29,15 +30,6 @@ __device__ inline uint32_t join_two(uint16_t low, uint16_t high) {
 template <class T>
 __device__ uint32_t load_two(const T* from) {  // neighbours
   return *reinterpret_cast<const uint32_t*>(from);
-}
-template <class T>
-__device__ uint32_t multiply_two(uint32_t a, uint32_t b) {
-  uint32_t product;
-  if constexpr (std::is_same_v<T, Bf16>)
-    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
-  else
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
-  return product;
 }
 
 // [count, dim] vectors of every row.

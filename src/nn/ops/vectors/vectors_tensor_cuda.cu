@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <bool kHeld, class T>
-void launch(const Context& context, Write write, int64_t rows, const SmallMatrix<T>& left,
-            const SmallMatrix<T>& right, T* to) {
+void multiply_small(const Context& context, Write write, int64_t rows, const SmallMatrix<T>& left,
+                    const SmallMatrix<T>& right, T* to) {
   with_write(write, [&](auto add) {
     multiply_rows_kernel<decltype(add)::value, kHeld>
         <<<row_blocks(kHeld ? blocks_of(rows, kHeldRows) : rows), row_threads(), 0,
@@ -140,9 +140,9 @@ void multiply_rows(const Context& context, Write write, int64_t rows, const Smal
                    const SmallMatrix<T>& right, T* to) {
   if (rows == 0) return;
   if (left.batch_stride == 0 && left.columns <= kHeldSteps * 16)
-    launch<true>(context, write, rows, left, right, to);
+    multiply_small<true>(context, write, rows, left, right, to);
   else
-    launch<false>(context, write, rows, left, right, to);
+    multiply_small<false>(context, write, rows, left, right, to);
 }
 
 template void multiply_rows(const Context&, Write, int64_t, const SmallMatrix<Bf16>&,

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "serve/http/api/json_tensor.h"
-#include "serve/protocol/json_reader.h"
-#include "serve/protocol/json_writer.h"
+#include "serve/protocol/encoding/json_reader.h"
+#include "serve/protocol/encoding/json_writer.h"
 
 namespace emblem {
 namespace {

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "emblem/error.h"
-#include "serve/protocol/json_writer.h"
+#include "serve/protocol/encoding/json_writer.h"
 
 namespace emblem {
 namespace {

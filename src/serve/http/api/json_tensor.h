@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/protocol/json_reader.h"
+#include "serve/protocol/encoding/json_reader.h"
 #include "serve/protocol/memory_budget.h"
 #include "serve/protocol/tensor.h"
 

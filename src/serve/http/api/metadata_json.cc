@@ -7,8 +7,8 @@
 
 #include "emblem/version.h"
 #include "serve/http/message/request_object.h"
+#include "serve/protocol/encoding/json_writer.h"
 #include "serve/protocol/extensions.h"
-#include "serve/protocol/json_writer.h"
 
 namespace emblem {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "serve/http/message/message.h"
-#include "serve/protocol/content_encoding.h"
+#include "serve/protocol/encoding/content_encoding.h"
 #include "serve/protocol/memory_budget.h"
 
 namespace emblem {

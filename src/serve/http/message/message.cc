@@ -1,7 +1,7 @@
 #include "serve/http/message/message.h"
 
 #include "core/system/caught_error.h"
-#include "serve/protocol/json_writer.h"
+#include "serve/protocol/encoding/json_writer.h"
 #include "serve/protocol/status.h"
 
 namespace emblem {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "serve/http/message/message.h"
-#include "serve/protocol/json_reader.h"
+#include "serve/protocol/encoding/json_reader.h"
 
 namespace emblem {
 

@@ -1,6 +1,6 @@
 #include "serve/http/status/health.h"
 
-#include "serve/protocol/json_writer.h"
+#include "serve/protocol/encoding/json_writer.h"
 
 namespace emblem {
 

@@ -3,7 +3,7 @@
 #include "core/system/caught_error.h"
 #include "core/system/process.h"
 #include "core/threads/start_thread.h"
-#include "serve/protocol/json_writer.h"
+#include "serve/protocol/encoding/json_writer.h"
 
 namespace emblem {
 namespace {

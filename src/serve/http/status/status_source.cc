@@ -1,7 +1,7 @@
 #include "core/system/process.h"
 #include "emblem/version.h"
 #include "serve/http/status/status_page.h"
-#include "serve/protocol/json_writer.h"
+#include "serve/protocol/encoding/json_writer.h"
 
 namespace emblem {
 namespace {

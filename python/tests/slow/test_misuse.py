@@ -1,0 +1,111 @@
+"""Random calls with arguments that make no sense, and objects that are made and dropped thousands of times.
+
+EMBLEM_RANDOM_SECONDS: how long random calls go on, 30 by default. With the preset asan and EMBLEM_PYTHON=ON:
+    LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 EMBLEM=build/asan/emblem python3 tests/python_slow_test.py
+"""
+import gc
+import os
+import pathlib
+import pickle
+import random
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy as np
+import pyarrow
+
+import emblem
+import rows
+
+SECONDS = float(os.environ.get("EMBLEM_RANDOM_SECONDS", "30"))
+
+
+def odd_values(draw):
+    """Anything but what a function expects."""
+    return draw.choice([
+        None, 0, -1, 2 ** 70, 1.5, float("nan"), "", "x" * 1000, b"\xff", [], {}, (), set(), object(), lambda: None, True,
+        {"user": []}, {"user": [None]}, {"user": [[1], [2, 3]]}, {"user": np.zeros((2, 3, 4))}, {"user": np.zeros(3, complex)},
+        {"user": np.array([1, "a", None], object), "price": [1.0]}, {"user": np.zeros(0)}, {1: [2]}, np.zeros((3, 3)),
+        {"user": np.arange(20)[::2], "price": np.arange(10.0), "city": ["a"] * 10, "count": [1] * 10, "click": [0, 1] * 5},
+        {"user": np.arange(3, dtype=">i8"), "price": np.ones(3, ">f4"), "city": ["a"] * 3, "count": np.ones(3, bool)},
+        pyarrow.table({"user": [1, 2]}), pyarrow.table({}), pyarrow.array([1, 2]), rows.make(7), emblem.Data(rows.make(3)),
+        "nosuch.parquet", "s3://", "memory://x", pathlib.Path("/"), "/dev/null", rows.PIPELINE, emblem.Pipeline(rows.PIPELINE),
+        "train_config { num_epochs: 0 }", "train_config.num_epochs", "feature_configs[99]", "a.b.c", "[", "]]"])
+
+
+class RandomCallsTest(unittest.TestCase):
+    def test_random_calls_raise_python_exceptions_alone(self):
+        draw = random.Random(int(os.environ.get("EMBLEM_RANDOM_SEED", "1")))
+        folder = tempfile.TemporaryDirectory(prefix="emblem-test-")
+        self.addCleanup(folder.cleanup)
+        model = emblem.train(rows.make(200), rows.PIPELINE, epochs=1, progress=False)
+        pipeline = emblem.Pipeline(rows.PIPELINE)
+
+        def interrupted(event):
+            raise draw.choice([ValueError, KeyboardInterrupt, SystemExit, MemoryError])("at random")
+        options = ["valid", "label", "model_dir", "resume", "init_from", "device", "threads", "precision", "epochs", "max_steps",
+                   "early_stopping", "settings", "metrics", "on_step", "on_evaluation", "on_checkpoint"]
+        calls = [
+            lambda: emblem.Data(odd_values(draw)), lambda: emblem.Pipeline(odd_values(draw)), lambda: emblem.load(odd_values(draw)),
+            lambda: model.predict(odd_values(draw), odd_values(draw)), lambda: model.evaluate(odd_values(draw)),
+            lambda: emblem.init(odd_values(draw), odd_values(draw)), lambda: emblem.init(rows.make(20), odd_values(draw)),
+            lambda: emblem.train(odd_values(draw), rows.PIPELINE, progress=False, max_steps=3),
+            lambda: emblem.train(rows.make(50), rows.PIPELINE, progress=False, max_steps=2, **{
+                name: odd_values(draw) for name in draw.sample(options, draw.randint(1, 2)) if name != "max_steps"}),
+            lambda: emblem.train(rows.make(200), rows.PIPELINE, progress=False, on_step=interrupted,
+                                 settings={"train_config.log_step_count_steps": 1}),
+            lambda: pipeline.copy().__setitem__(odd_values(draw), odd_values(draw)), lambda: pipeline[odd_values(draw)],
+            lambda: setattr(pipeline.copy().train_config, draw.choice(["num_epochs", "seed", "x"]), odd_values(draw)),
+            lambda: pipeline.copy().feature_configs.append(odd_values(draw)), lambda: pickle.loads(pickle.dumps(model)),
+            lambda: emblem.cv(odd_values(draw), rows.PIPELINE, folds=2, progress=False),
+            lambda: emblem._core.Data.from_stream(odd_values(draw)), lambda: emblem._core.Data.from_columns(odd_values(draw)),
+            lambda: emblem._core.Data.from_columns([(odd_values(draw),) * draw.randint(1, 6)]),
+            lambda: threading.Thread(target=lambda: model.predict(rows.make(30))).start(),
+        ]
+        before, end, count = os.getcwd(), time.monotonic() + SECONDS, 0
+        os.chdir(folder.name)
+        try:
+            while time.monotonic() < end:
+                count += 1
+                try:
+                    draw.choice(calls)()
+                except (Exception, KeyboardInterrupt, SystemExit) as error:
+                    if isinstance(error, emblem.Error):
+                        self.assertNotIn("\n", str(error).strip())
+        finally:
+            os.chdir(before)
+        print(f"{count} calls", end=" ")
+        self.assertEqual(len(model.predict(rows.make(20))), 20)  # all works as before
+
+
+class CyclesTest(unittest.TestCase):
+    def test_objects_that_are_made_and_dropped_leave_nothing(self):
+        made = emblem.train(rows.make(), rows.PIPELINE, progress=False)
+        table = pyarrow.table(rows.make(1000))
+        data = rows.make(100)
+        for name, count, make in [("data of columns", 10_000, lambda: emblem.Data(data)),
+                                  ("data of Arrow", 10_000, lambda: emblem.Data(table)),
+                                  ("pipelines", 10_000, lambda: emblem.Pipeline(rows.PIPELINE).copy().text),
+                                  ("predictions", 2000, lambda: made.predict(data)),
+                                  ("models", 300, lambda: emblem.load(made.checkpoint)),
+                                  ("trainings", 100, lambda: emblem.train(data, rows.PIPELINE, epochs=1, progress=False))]:
+            for _ in range(count // 10 + 5):
+                make()
+            gc.collect()
+            before, threads = resident_megabytes(), threading.active_count()
+            for _ in range(count):
+                make()
+            gc.collect()
+            self.assertLess(resident_megabytes() - before, 30, name)
+            self.assertEqual(threading.active_count(), threads, name)
+
+
+def resident_megabytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+
+if __name__ == "__main__":
+    unittest.main()

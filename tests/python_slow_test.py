@@ -1,0 +1,9 @@
+"""Tests of the Python package that take minutes: python/tests/slow."""
+import sys
+
+from python_package import TESTS, run_suite, use_package
+
+use_package()
+sys.path.insert(0, str(TESTS / "slow"))
+if __name__ == "__main__":
+    run_suite("check_estimator", "misuse", "ray")
