@@ -57,10 +57,14 @@ install: portable
 package: portable
 	@cd $(PORTABLE) && cpack
 
-# The Python package as a file to install, for CPUs like this machine's.
-wheel: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target emblem_package
-	@python3 tools/wheel.py $(BUILD) dist
+# The Python package as a file to install, for all CPUs of this architecture and all GPUs. For fewer of them, in less time:
+# make wheel OPTIONS="-DEMBLEM_LEVELS=x86-64-v3 -DCMAKE_CUDA_ARCHITECTURES=90". For this machine's CPU, out of what make test
+# has built: python3 tools/wheel.py build/release dist
+WHEEL := build/wheel
+wheel: setup
+	@test -f $(WHEEL)/build.ninja || cmake --preset wheel $(OPTIONS)
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build $(WHEEL)
+	@python3 tools/wheel.py $(WHEEL) dist
 
 check-portable: portable
 	@rm -rf $(PORTABLE)/installed && cmake --install $(PORTABLE) --prefix $(PORTABLE)/installed --strip >/dev/null

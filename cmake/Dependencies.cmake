@@ -101,7 +101,9 @@ if(EMBLEM_SANITIZE)
 endif()
 
 # CUDA: one architecture, Hopper, unless told otherwise.
-if(EMBLEM_CUDA)
+if(EMBLEM_CUDA AND EMBLEM_PARTS)
+  target_compile_definitions(emblem_options INTERFACE EMBLEM_WITH_CUDA) # its code is a part
+elseif(EMBLEM_CUDA)
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "CUDA architectures")
@@ -117,7 +119,7 @@ if(EMBLEM_CUDA)
     target_compile_definitions(emblem_options INTERFACE EMBLEM_WITH_CUDA)
     target_compile_options(emblem_options INTERFACE
       $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-    target_link_libraries(emblem_options INTERFACE CUDA::cudart)
+    target_link_libraries(emblem_options INTERFACE CUDA::cudart_static) # programs start without the libraries of CUDA
     message(STATUS "emblem: CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   else()
     set(EMBLEM_CUDA OFF)
@@ -126,18 +128,20 @@ if(EMBLEM_CUDA)
 endif()
 
 # Libraries that the program can do without: compressed input, stores and update streams of the parameter server.
-# emblem_optional(OPTION NAME TARGET HEADER LIBRARY...): adds the libraries to TARGET.
+# emblem_optional(OPTION NAME TARGET HEADER LIBRARY... [LOADED]): adds the libraries to TARGET; with LOADED they are
+# NAME_LIBRARIES, which a module is linked to (cmake/Parts.cmake).
 function(emblem_optional option name target header)
   if(NOT ${option})
     return()
   endif()
+  cmake_parse_arguments(ARG "LOADED" "" "" ${ARGN})
   find_path(${name}_INCLUDE ${header})
   set(libraries)
-  foreach(library ${ARGN})
+  foreach(library ${ARG_UNPARSED_ARGUMENTS})
     find_library(${name}_${library} ${library})
     list(APPEND libraries ${${name}_${library}})
   endforeach()
-  list(LENGTH ARGN wanted)
+  list(LENGTH ARG_UNPARSED_ARGUMENTS wanted)
   list(FILTER libraries EXCLUDE REGEX NOTFOUND)
   list(LENGTH libraries found)
   if(NOT ${name}_INCLUDE OR found LESS wanted)
@@ -147,13 +151,17 @@ function(emblem_optional option name target header)
   string(REPLACE EMBLEM_ EMBLEM_WITH_ definition ${option})
   target_compile_definitions(${target} INTERFACE ${definition})
   target_include_directories(${target} SYSTEM INTERFACE ${${name}_INCLUDE})
-  target_link_libraries(${target} INTERFACE ${libraries})
+  if(ARG_LOADED)
+    set(${name}_LIBRARIES ${libraries} PARENT_SCOPE)
+  else()
+    target_link_libraries(${target} INTERFACE ${libraries})
+  endif()
 endfunction()
 add_library(emblem_compression INTERFACE)
 emblem_optional(EMBLEM_ZLIB GZIP emblem_compression zlib.h z)
 emblem_optional(EMBLEM_ZSTD ZSTD emblem_compression zstd.h zstd)
 add_library(emblem_stores INTERFACE)
-emblem_optional(EMBLEM_ROCKSDB ROCKSDB emblem_stores rocksdb/db.h rocksdb)
+emblem_optional(EMBLEM_ROCKSDB ROCKSDB emblem_stores rocksdb/db.h rocksdb LOADED)
 emblem_optional(EMBLEM_REDIS OPENSSL emblem_stores openssl/ssl.h ssl crypto)
 # Connections to table servers and to Redis.
 add_library(emblem_tls INTERFACE)
@@ -163,11 +171,11 @@ if(OPENSSL_FOUND)
   target_link_libraries(emblem_tls INTERFACE OpenSSL::SSL OpenSSL::Crypto)
 endif()
 add_library(emblem_rdkafka INTERFACE)
-emblem_optional(EMBLEM_KAFKA KAFKA emblem_rdkafka librdkafka/rdkafka.h rdkafka)
+emblem_optional(EMBLEM_KAFKA KAFKA emblem_rdkafka librdkafka/rdkafka.h rdkafka LOADED)
 
 # Remote data: object stores by Arrow (cmake/Arrow.cmake adds it), web servers by libcurl.
 add_library(emblem_object_stores INTERFACE)
-emblem_optional(EMBLEM_CURL CURL emblem_object_stores curl/curl.h curl)
+emblem_optional(EMBLEM_CURL CURL emblem_object_stores curl/curl.h curl LOADED)
 
 # Ranks connected by MPI: a module (comm/mpi_module), without the C++ bindings that MPI removed.
 if(EMBLEM_MPI)

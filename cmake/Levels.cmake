@@ -2,7 +2,8 @@
 #
 # EMBLEM_NATIVE=ON: for the building machine's, as developers want it. Otherwise for every CPU of the architecture: the
 # library libemblem.so is compiled for the oldest (EMBLEM_LEVEL) and, on x86-64, again for each of EMBLEM_LEVELS; those
-# libraries are installed in folders glibc-hwcaps/LEVEL, and the system's loader takes the best that the CPU can run.
+# libraries are installed in folders glibc-hwcaps/LEVEL, and the system's loader takes the best that the CPU can run. All use
+# the parts (cmake/Parts.cmake) of the oldest.
 # Matrix kernels are not a matter of levels: every library has all of them and chooses at run time (src/kernels/cpu).
 set(oldest_x86_64 x86-64)
 set(oldest_aarch64 armv8-a)
@@ -52,7 +53,8 @@ function(emblem_build_levels)
     set(folder ${PROJECT_BINARY_DIR}/${level})
     ExternalProject_Add(emblem_${level}
       SOURCE_DIR ${PROJECT_SOURCE_DIR} BINARY_DIR ${folder} PREFIX ${folder}/external
-      CMAKE_ARGS -C ${PROJECT_BINARY_DIR}/levels.cmake -DEMBLEM_LEVEL=${level} -DEMBLEM_LEVELS= -DEMBLEM_TESTS=OFF
+      CMAKE_ARGS -C ${PROJECT_BINARY_DIR}/levels.cmake -DEMBLEM_LEVEL=${level} -DEMBLEM_LEVELS= -DEMBLEM_TESTS=OFF -DEMBLEM_PYTHON=OFF
+                 -DEMBLEM_PARTS=${PROJECT_BINARY_DIR}
       BUILD_COMMAND ${CMAKE_COMMAND} --build <BINARY_DIR> --target emblem_library
       INSTALL_COMMAND "" BUILD_ALWAYS ON USES_TERMINAL_CONFIGURE ON USES_TERMINAL_BUILD ON DEPENDS ${before})
     ExternalProject_Add_StepDependencies(emblem_${level} configure ${PROJECT_BINARY_DIR}/levels.cmake)

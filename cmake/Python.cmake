@@ -24,11 +24,11 @@ find_package(nanobind CONFIG REQUIRED)
 file(GLOB python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.cc)
 nanobind_add_module(emblem_python BACKEND_MODULE nanobind_backend ${python_sources})
 emblem_unite(emblem_python)
-target_include_directories(emblem_python PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(emblem_python PRIVATE emblem_api)
-# The module exports its init function alone: symbols of other modules with libraries of the same names stay apart.
-target_link_options(emblem_python PRIVATE LINKER:--exclude-libs,ALL)
-set_target_properties(emblem_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/emblem)
+target_include_directories(emblem_python PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(emblem_python PRIVATE emblem_options emblem_library)
+target_link_options(emblem_python PRIVATE LINKER:--disable-new-dtags)
+set_target_properties(emblem_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/emblem
+  INSTALL_RPATH "$ORIGIN/lib/emblem")
 
 # The package as it is installed: Python's files, the module, the program.
 set(package ${PROJECT_BINARY_DIR}/python/emblem)
@@ -37,3 +37,7 @@ add_custom_target(emblem_package ALL
   COMMAND ${CMAKE_COMMAND} -E make_directory ${package}/bin
   COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:emblem> ${package}/bin/emblem
   DEPENDS emblem_python emblem)
+
+# As a wheel has it (tools/wheel.py): the prefix is the folder of the package.
+install(DIRECTORY python/emblem/ DESTINATION . COMPONENT python EXCLUDE_FROM_ALL PATTERN __pycache__ EXCLUDE)
+install(TARGETS emblem_python DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)

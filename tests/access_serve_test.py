@@ -20,11 +20,7 @@ class Access(EmblemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.repository = cls.folder / "repository"
-        for command in (["train", "--config", cls.config],
-                        ["export", "--checkpoint", cls.folder / "model", "--out", cls.repository / "dlrm"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.repository = cls.make_served("dlrm")
 
     def server(self, *options, repository=None):
         server = Server(repository or self.repository, *options)

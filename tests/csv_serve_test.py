@@ -3,7 +3,7 @@
 import random
 import unittest
 
-from harness import EmblemTest, run, use_test_clients
+from harness import EmblemTest, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np
@@ -74,12 +74,9 @@ class CsvServe(EmblemTest):
         write_csv(cls.folder / "train.csv", [make_row(source) for _ in range(2000)])
         write_csv(cls.folder / "test.csv", cls.rows)
         cls.config = cls.write_config("csv.config", PIPELINE.format(data=cls.folder, model=cls.folder / "model"))
-        for command in (["train", "--config", cls.config],
-                        ["export", "--checkpoint", cls.folder / "model", "--out", cls.folder / "repository/films"],
-                        ["predict", "--checkpoint", cls.folder / "model", "--input", cls.folder / "test.csv", "--out",
-                         cls.folder / "predictions.csv"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.make_served("films")
+        cls.make(["predict", "--checkpoint", cls.folder / "model", "--input", cls.folder / "test.csv", "--out",
+                  cls.folder / "predictions.csv"])
         lines = (cls.folder / "predictions.csv").read_text().splitlines()[1:]
         cls.expected = np.array([float(line) for line in lines]).astype(np.float32)
         cls.server = serve_test.Server(cls.folder / "repository")

@@ -14,7 +14,7 @@ import zlib
 
 import hps_samples
 import http2_attack
-from harness import EmblemTest, Server, run, use_test_clients
+from harness import EmblemTest, Server, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np
@@ -80,13 +80,9 @@ class Hardening(EmblemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.repository = cls.folder / "repository"
-        for command in (["train", "--config", cls.config],
-                        ["export", "--checkpoint", cls.folder / "model", "--out", cls.repository / "dlrm"],
-                        ["predict", "--checkpoint", cls.folder / "model", "--input", cls.data / "test", "--out",
-                         cls.folder / "out.csv"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.repository = cls.make_served("dlrm")
+        cls.make(["predict", "--checkpoint", cls.folder / "model", "--input", cls.data / "test", "--out",
+                  cls.folder / "out.csv"])
         cls.expected = np.array([float(line) for line in (cls.folder / "out.csv").read_text().splitlines()[1:]], np.float32)
         _, cls.numbers, cls.ids = read_tsv(next((cls.data / "test").glob("*")))
         cls.tables = [hps_samples.Table(cls.folder / f"table{dim}", range(1000), dim) for dim in (4, 8)]

@@ -101,6 +101,26 @@ def tcp_connections(pid):
     return sum(row[3] == "01" and row[9] in inodes for row in rows)
 
 
+# A DNN over CSV or Parquet files; `names` are those of its features: feature_names: "...".
+SMALL_PIPELINE = """
+train_input_path: "{data}"
+model_dir: "{model}"
+train_config {{
+  sparse_optimizer {{ adagrad_optimizer {{ lr: 0.2 }} }}
+  dense_optimizer {{ adam_optimizer {{ lr: 0.01 }} }}
+  num_epochs: {epochs}
+  save_checkpoints_steps: 0
+  seed: 7
+}}
+data_config {{ fg_mode: FG_DAG dataset_type: {type} with_header: true label_fields: "label" batch_size: 64 }}
+{features}
+model_config {{
+  feature_groups {{ group_name: "deep" {names} }}
+  dnn {{ deep {{ hidden_units: [16] }} }}
+  losses {{ binary_cross_entropy {{}} }}
+  metrics {{ auc {{}} }}
+}}
+"""
 PIPELINE = """
 train_input_path: "{data}/train"
 eval_input_path: "{data}/test"
@@ -169,11 +189,15 @@ def mpirun_problem():
     return f"mpirun fails here: {said[0] if said else tried.returncode}" if tried.returncode else ""
 
 
+def module_file(name):
+    """libemblem_NAME.so of this program, as it is built or installed."""
+    folder = pathlib.Path(EMBLEM).resolve().parent
+    return (folder if (folder / "libemblem.so").exists() else folder.parent / "lib/emblem") / f"libemblem_{name}.so"
+
+
 def require_mpirun():
     """Skips tests where there is no mpirun that works, or the program was built without MPI."""
-    folder = pathlib.Path(EMBLEM).resolve().parent
-    is_built = any((path / "libemblem_mpi.so").exists() for path in (folder, folder.parent / "lib/emblem"))
-    missing = mpirun_problem() if is_built else "built without MPI"
+    missing = mpirun_problem() if module_file("mpi").exists() else "built without MPI"
     if missing:
         raise unittest.SkipTest(missing)
 
@@ -201,6 +225,20 @@ class EmblemTest(unittest.TestCase):
         path = cls.folder / name
         path.write_text(text)
         return path
+
+    @classmethod
+    def make(cls, *commands):
+        for command in commands:
+            process = run(*command)
+            assert process.returncode == 0, process.stderr
+
+    @classmethod
+    def make_served(cls, *names, config=None):
+        """Trains a model and exports it under these names to the folder repository, which it returns."""
+        cls.make(["train", "--config", config or cls.config],
+                 *(["export", "--checkpoint", cls.folder / "model", "--out", cls.folder / "repository" / name]
+                   for name in names))
+        return cls.folder / "repository"
 
     def train(self, model_dir, *options, config=None):
         return run("train", "--config", config or self.config, "--model-dir", model_dir, *options)
@@ -235,10 +273,12 @@ class Server:
                 break
         text = "".join(self.lines)
         ports = dict(re.findall(r"^(http|grpc|metrics|health)\s+\S*?:(\d+)", text, re.MULTILINE))
-        if not {"http", "grpc", "metrics"} <= ports.keys():
+        if not {"http", "metrics"} <= ports.keys():
+            self.process.kill()
             raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
-        self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
-        self.health = f"127.0.0.1:{ports['health']}" if "health" in ports else None
+        # A build without libnghttp2 has no gRPC.
+        self.http, self.grpc, self.metrics, self.health = (
+            f"127.0.0.1:{ports[name]}" if name in ports else None for name in ("http", "grpc", "metrics", "health"))
         # Keep reading: a full pipe would block the server.
         self.readers = [threading.Thread(target=self.lines.extend, args=(pipe,), daemon=True)
                         for pipe in (self.process.stdout, self.process.stderr)]

@@ -8,10 +8,12 @@ import os
 import pathlib
 import random
 import shutil
+import subprocess
 import tempfile
 import unittest
+from signal import SIGINT
 
-from harness import arrow_problem, require_arrow, run
+from harness import EMBLEM, arrow_problem, becomes_true, require_arrow, run
 
 
 def signal(rows, seed=3):
@@ -408,6 +410,34 @@ class Init(unittest.TestCase):
         self.assertIn("category", printed.stderr)
         self.assertEqual(self.init(data, "--label", "clk", "--force").returncode, 0)
         self.assertIn("train_input_path", self.config.read_text())
+
+    def test_a_search_for_settings(self):
+        data = self.csv("a.csv", ["clk", "city", "age"], [row[:3] for row in signal(400)])
+        found = []
+        for threads in (1, 2):
+            made = self.init(data, "--label", "clk", "--force", "--tune", "1500", "--threads", threads)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertRegex(made.stdout, r"search: \d+ trials, .* steps; log_loss [\d.]+ -> [\d.]+ on rows kept from training")
+            self.assertRegex(made.stdout, r"\n  as chosen by the data +\+0.00 %  kept: [\d.]+\n")
+            found.append((made.stdout, self.config.read_text()))
+        self.assertEqual(found[0], found[1])
+        self.config.unlink()
+        self.fails(data, "--label", "clk", "--tune", "5", parts=["a search of 5 training steps; expected 1000 to 1000000000"])
+        self.assertFalse(self.config.exists())
+
+    def test_a_search_that_is_interrupted_leaves_nothing(self):
+        data = self.csv("a.csv", ["clk", "city", "age"], [row[:3] for row in signal(2000)])
+        folder = self.folder / "tmp"
+        folder.mkdir()
+        process = subprocess.Popen([EMBLEM, "init", data, "--label", "clk", "--out", self.config, "--tune", "100M"],
+                                   env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertTrue(becomes_true(lambda: list(folder.glob("emblem_tune_*"))))
+        process.send_signal(SIGINT)
+        _, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, error)
+        self.assertIn("interrupted: the search ended in trial", error)
+        self.assertFalse(self.config.exists())
+        self.assertEqual(list(folder.iterdir()), [])
 
     @unittest.skipUnless(os.environ.get("EMBLEM_REAL_DATA"), "EMBLEM_REAL_DATA is not set")
     def test_census_income(self):

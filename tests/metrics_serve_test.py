@@ -18,12 +18,7 @@ class Metrics(EmblemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.repository = cls.folder / "repository"
-        for command in (["train", "--config", cls.config],
-                        *(["export", "--checkpoint", cls.folder / "model", "--out", cls.repository / name]
-                          for name in ("one", "two"))):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.repository = cls.make_served("one", "two")
         server = Server(cls.repository)
         try:
             for name in ("one", "two"):

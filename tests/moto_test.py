@@ -19,6 +19,10 @@ use_test_clients("moto", "flask_cors", "boto3")
 import remote_data_test  # noqa: E402 (sets the environment)
 
 import boto3  # noqa: E402
+from importlib.metadata import version  # noqa: E402
+
+# moto before 5.2.5 keeps other encoded characters of the key of an upload that is aborted.
+SPECIAL_KEY = "a b+c&d=ü.tsv" if tuple(map(int, version("moto").split(".")[:3])) >= (5, 2, 5) else "a b.tsv"
 
 # moto computes signatures from decoded parameters of a request, clients from encoded ones.
 MOTO = """
@@ -116,11 +120,16 @@ class Moto(EmblemTest):
             keys[name] = iam.create_access_key(UserName=name)["AccessKey"]
         iam.close()
 
-        def inspect(key, secret, **more):
-            environment = {**os.environ, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, **more}
-            return run("inspect", "s3://data/test/", "--endpoint", self.url, "--cache-dir", self.folder / "signed", env=environment)
+        def run_as(key, secret, *command):
+            environment = {**os.environ, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
+            return run(*command, "--endpoint", self.url, "--cache-dir", self.folder / "signed", env=environment)
+
+        def inspect(key, secret):
+            return run_as(key, secret, "inspect", "s3://data/test/")
 
         reader, other = keys["reader"], keys["other"]
+        for key in ("signed/set/part-00000.tsv", f"signed/set/{SPECIAL_KEY}", "signed/settled"):  # of killed processes
+            self.client.create_multipart_upload(Bucket="data", Key=key)
         self.ask_moto("/moto-api/reset-auth", b"0")  # from now on all requests are checked
         try:
             self.fail_with(inspect(reader["AccessKeyId"], "wrong"), "s3://data/test/", "AWS_ACCESS_KEY_ID")
@@ -128,8 +137,13 @@ class Moto(EmblemTest):
             self.fail_with(inspect(other["AccessKeyId"], other["SecretAccessKey"]), "s3://data/test/", "AWS_ACCESS_KEY_ID")
             shown = self.succeed(inspect(reader["AccessKeyId"], reader["SecretAccessKey"]))
             self.assertIn("Criteo", shown.stdout)
+            written = self.succeed(run_as(reader["AccessKeyId"], reader["SecretAccessKey"], "convert", "--from", self.data / "test",
+                                          "--to", "s3://data/signed/set", "--format", "tsv"))
+            self.assertNotIn("lifecycle", written.stderr)
         finally:
             self.ask_moto("/moto-api/reset-auth", b"inf")
+        uploads = self.client.list_multipart_uploads(Bucket="data").get("Uploads", [])
+        self.assertEqual([upload["Key"] for upload in uploads], ["signed/settled"])
 
     def test_a_missing_bucket(self):
         self.fail_with(run("inspect", "s3://none/x/", "--endpoint", self.url, "--cache-dir", self.folder / "c"), "s3://none/x/")

@@ -34,9 +34,9 @@ PAGE = 1000  # keys of a listing that are answered at a time
 class StoredObject:
     generations = 1000
 
-    def __init__(self, content):
+    def __init__(self, content, etag=None):
         self.content = bytes(content)
-        self.etag = hashlib.md5(self.content).hexdigest()
+        self.etag = etag or hashlib.md5(self.content).hexdigest()
         self.modified = time.time()
         StoredObject.generations += 1
         self.generation = StoredObject.generations
@@ -76,6 +76,7 @@ class ObjectServer:
     def __init__(self, port=0, latency=0.0, rate=0.0, certificate=None, key=None):
         self.lock = threading.RLock()
         self.buckets, self.uploads, self.faults, self.log = {}, {}, [], []
+        self.upload_names = {}  # bucket and key of each upload in parts to S3
         self.link, self.released = Link(latency, rate), threading.Event()
         self.chance, self.changed = None, None
         server = self
@@ -111,11 +112,16 @@ class ObjectServer:
         self.httpd.server_close()
 
     # What tests use.
-    def put(self, bucket, key, content):
+    def put(self, bucket, key, content, etag=None):
         with self.lock:
-            self.buckets.setdefault(bucket, {})[key] = StoredObject(content)
+            self.buckets.setdefault(bucket, {})[key] = StoredObject(content, etag)
             if self.changed:
                 self.changed(bucket, key)
+
+    def put_parts(self, bucket, key, parts):
+        """As an upload in parts leaves it: with an ETag that is no MD5 of the whole."""
+        etag = hashlib.md5(b"".join(hashlib.md5(part).digest() for part in parts)).hexdigest() + f"-{len(parts)}"
+        self.put(bucket, key, b"".join(parts), etag)
 
     def put_folder(self, bucket, prefix, folder):
         for path in sorted(pathlib.Path(folder).rglob("*")):
@@ -387,6 +393,14 @@ class Handler(BaseHTTPRequestHandler):
             return self.fail(404, "NoSuchBucket")
         if self.command == "HEAD":
             return self.answer(200, headers=[("x-amz-bucket-region", "us-east-1")])
+        if "uploads" in self.query:
+            with self.store.lock:
+                open_uploads = [(name[1], upload) for upload, name in self.store.upload_names.items()
+                                if upload in self.store.uploads and name[0] == bucket]
+            rows = "".join(f"<Upload><Key>{escape(k)}</Key><UploadId>{upload}</UploadId></Upload>" for k, upload in open_uploads
+                           if k.startswith(self.query.get("prefix", "")))
+            return self.answer(200, f"<ListMultipartUploadsResult {NAMESPACE}><Bucket>{bucket}</Bucket>{rows}"
+                               "</ListMultipartUploadsResult>".encode())
         token = self.query.get("continuation-token") or self.query.get("start-after") or ""
         objects, prefixes, last = self.listing(bucket, base64.b64decode(token).decode() if token else "")
         more = "" if last is None else f"<NextContinuationToken>{base64.b64encode(last.encode()).decode()}</NextContinuationToken>"
@@ -402,7 +416,7 @@ class Handler(BaseHTTPRequestHandler):
         return {"kind": "storage#object", "bucket": bucket, "name": key, "id": f"{bucket}/{key}/{found.generation}",
                 "generation": str(found.generation), "metageneration": "1", "size": str(len(found.content)),
                 "timeCreated": found.iso(), "updated": found.iso(), "etag": found.etag, "storageClass": "STANDARD",
-                "md5Hash": base64.b64encode(bytes.fromhex(found.etag)).decode()}
+                "md5Hash": base64.b64encode(hashlib.md5(found.content).digest()).decode()}
 
     def gcs_get(self):
         bucket_only = re.fullmatch(r"/storage/v1/b/([^/]+)", self.url_path)
@@ -464,12 +478,13 @@ class Handler(BaseHTTPRequestHandler):
             upload = os.urandom(8).hex()
             with self.store.lock:
                 self.store.uploads[upload] = {}
+                self.store.upload_names[upload] = (bucket, key)
             return self.answer(200, f"<InitiateMultipartUploadResult {NAMESPACE}><Bucket>{bucket}</Bucket><Key>{escape(key)}"
                                f"</Key><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>".encode())
         if "uploadId" in self.query:
             with self.store.lock:
                 parts = self.store.uploads.pop(self.query["uploadId"])
-            self.store.put(bucket, key, b"".join(parts[number] for number in sorted(parts)))
+            self.store.put_parts(bucket, key, [parts[number] for number in sorted(parts)])
             return self.answer(200, f"<CompleteMultipartUploadResult {NAMESPACE}><Key>{escape(key)}</Key><ETag>x</ETag>"
                                "</CompleteMultipartUploadResult>".encode())
         if "delete" in self.query:

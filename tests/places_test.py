@@ -14,11 +14,7 @@ class Places(EmblemTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.model = cls.folder / "model"
-        cls.repository = cls.folder / "repository"
-        for command in (["train", "--config", cls.config],
-                        ["export", "--checkpoint", cls.model, "--out", cls.repository / "fair"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.repository = cls.make_served("fair")
 
     def export(self, out, *options):
         return run("export", "--checkpoint", self.model, "--out", out, *options)

@@ -96,13 +96,9 @@ class RedisUnderAServer(EmblemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        model, cls.repository = cls.folder / "model", cls.folder / "repository"
-        for command in (["train", "--config", cls.config],
-                        ["export", "--checkpoint", model, "--out", cls.repository / "dlrm"],
-                        ["predict", "--checkpoint", model, "--input", cls.data / "test", "--out",
-                         cls.folder / "predictions.csv"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.repository = cls.make_served("dlrm")
+        cls.make(["predict", "--checkpoint", cls.folder / "model", "--input", cls.data / "test", "--out",
+                  cls.folder / "predictions.csv"])
         _, cls.numbers, cls.ids = serve_test.read_tsv(next((cls.data / "test").glob("*")))
         lines = (cls.folder / "predictions.csv").read_text().splitlines()[1:]
         cls.expected = np.array([float(line) for line in lines]).astype(np.float32)

@@ -167,6 +167,53 @@ class RemoteTraining(RemoteTest):
         self.assertEqual(process.wait(timeout=300), 0, process.stderr.read())
         self.assertEqual(self.stored_steps()[-1], self.local_steps()[-1])
 
+    def interrupt(self, process):
+        """The line of the end, though no connection is given up."""
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=300)[1]
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
+        self.assertIn("the store has not answered for 1 s; ", said)
+        self.store.heal()
+        self.store.release()
+        self.store.link.rate = 0
+        return said.split("the store has not answered for 1 s; ")[1]
+
+    PATIENT = {"EMBLEM_TEST_STALL_SECONDS": "1000"}
+
+    def test_an_interrupt_does_not_wait_for_a_model_store_that_does_not_answer(self):
+        self.store.fail("stall", times=1000000, match="PUT /out/runs/1/model.ckpt-")
+        process = self.start("--upload-grace", "1", "--set", "train_config.num_epochs=1000", **self.PATIENT)
+        self.wait_until_training(process)
+        line = self.interrupt(process)
+        local = re.match(r"what was not uploaded is in (\S+), and the next run", line)[1]
+        saved = self.steps_in(map(str, pathlib.Path(local).glob("*/manifest.json")))
+        self.assertTrue(saved)
+        self.assertEqual(self.stored_steps(), [])
+        self.succeed(self.train_remote("--resume", "--max-steps", saved[-1]))
+        self.assertEqual(self.stored_steps()[-1], saved[-1])
+
+    def test_an_interrupt_does_not_wait_for_a_data_store_that_does_not_answer(self):
+        for file in range(3):
+            self.store.put("data", f"large/{file}.tsv", b"".join(self.lines))
+        self.local = lambda: ["--train-input", "s3://data/large/", "--set", "data_config.shuffle=false", "--set",
+                              "data_config.part_bytes=65536", "--set", "data_config.download_threads=2"]
+        self.store.fail("stall", times=1000000, match="GET /data/large/")
+        process = self.start("--upload-grace", "1", **self.PATIENT)
+        self.assertTrue(becomes_true(lambda: self.store.count("GET", "/data/large/") or process.poll() is not None))
+        self.assertIn("interrupted before the first step", self.interrupt(process))
+        self.store.released.clear()
+
+        self.store.link.rate = 150_000  # so that training is ahead of the last file
+        process = self.start("--upload-grace", "1", **self.PATIENT)
+        self.wait_until_training(process)
+        self.store.fail("stall", times=1000000, match="GET /data/large/")
+        self.store.forget()
+        self.assertTrue(becomes_true(lambda: self.store.count("GET", "/data/large/") or process.poll() is not None))
+        self.interrupt(process)
+        saved = self.local_steps()[-1]
+        self.succeed(self.train_remote("--resume", "--max-steps", saved))
+        self.assertEqual(self.stored_steps()[-1], saved)
+
     def wait_until_training(self, process):
         self.assertTrue(becomes_true(lambda: self.local_steps() or process.poll() is not None))
         self.assertIsNone(process.poll())
@@ -254,6 +301,39 @@ class RemoteTraining(RemoteTest):
         self.succeed(run("inspect", "s3://data/big/rows.tsv", *self.options(), "--cache-size",
                          str(len(b"".join(self.lines)) + 100000)))
         self.assertFalse(copy.exists())
+
+    def test_uploads_in_parts_that_fail_leave_no_parts(self):
+        rows = self.folder / "rows.tsv"
+        rows.write_bytes(b"".join(self.lines) * (1 + 12_000_000 // len(b"".join(self.lines))))
+        command = ["convert", "--from", rows, "--to", "s3://out/set", "--format", "tsv", *self.options()]
+        self.succeed(run(*command))
+        self.assertEqual(self.store.get("out", "set/part-00000.tsv"), rows.read_bytes())
+        part = "/out/set/part-00000.tsv?"
+        for kind, request in (("403", f"PUT {part}partNumber=1"), ("503", f"PUT {part}partNumber=2"),
+                              ("403", f"POST {part}uploadId")):
+            with self.subTest(kind=kind, request=request):
+                self.store.buckets["out"] = {}
+                self.store.fail(kind, times=8, match=request)
+                failed = run(*command)
+                self.fail_with(failed, "cannot write s3://out/set/part-00000.tsv")
+                self.assertEqual(set(self.store.uploads), set())
+                self.assertNotIn("lifecycle", failed.stderr)
+                self.store.heal()
+        # What a killed process leaves is removed by the next one that writes there, and nothing else is.
+        self.store.buckets["out"] = {}
+        others = {f"{number}": {1: b"x"} for number in range(3)}
+        self.store.uploads.update(others)
+        self.store.upload_names.update({"0": ("out", "set/part-00007.tsv"), "1": ("out", "settled/a"), "2": ("data", "set/a")})
+        self.succeed(run(*command))
+        self.assertEqual(set(self.store.uploads), {"1", "2"})
+        # A store that does not let them be aborted.
+        self.store.buckets["out"] = {}
+        self.store.fail("403", match=f"POST {part}uploadId")
+        self.store.fail("403", times=1000, match="GET /out?prefix=set/part-00000.tsv")
+        failed = run(*command)
+        self.store.uploads.clear()
+        self.fail_with(failed, "cannot write s3://out/set/part-00000.tsv")
+        self.assertIn("give the bucket out a lifecycle rule that aborts incomplete multipart uploads", failed.stderr)
 
     def test_a_conversion_that_fails_is_not_read_as_whole(self):
         def convert(*more):

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import unittest
 
-from harness import run, use_arrow, use_test_clients
+from harness import SMALL_PIPELINE, run, use_arrow, use_test_clients
 
 use_arrow()
 use_test_clients("pyarrow", "pandas", "polars", "duckdb")
@@ -160,24 +160,6 @@ def write_pyarrow(table, folder):
 
 
 WRITERS = (write_pandas, write_polars, write_duckdb, write_pyarrow)
-PIPELINE = """
-train_input_path: "{data}"
-model_dir: "{model}"
-train_config {{
-  sparse_optimizer {{ adagrad_optimizer {{ lr: 0.2 }} }}
-  dense_optimizer {{ adam_optimizer {{ lr: 0.01 }} }}
-  num_epochs: 2
-  save_checkpoints_steps: 0
-  seed: 7
-}}
-data_config {{ fg_mode: FG_DAG dataset_type: {type} with_header: true label_fields: "label" batch_size: 64 }}
-{features}
-model_config {{
-  feature_groups {{ group_name: "deep" {names} }}
-  dnn {{ deep {{ hidden_units: [16] }} }}
-  losses {{ binary_cross_entropy {{}} }}
-}}
-"""
 HASHED = 'id_feature {{ feature_name: "{}" embedding_dim: 4 hash_bucket_size: 20000 }}'
 
 
@@ -199,8 +181,8 @@ class RoundTrips(unittest.TestCase):
     def problem_of_training(self, path, columns, kinds={}):
         config = self.folder / f"{path.name}.config"
         shutil.rmtree(self.folder / f"of-{path.name}", ignore_errors=True)
-        config.write_text(PIPELINE.format(
-            data=path, model=self.folder / f"of-{path.name}", type=READERS[path.suffix[1:]],
+        config.write_text(SMALL_PIPELINE.format(
+            epochs=2, data=path, model=self.folder / f"of-{path.name}", type=READERS[path.suffix[1:]],
             features="".join(f"feature_configs {{ {kinds.get(column, HASHED).format(column)} }}\n" for column in columns),
             names=" ".join(f'feature_names: "{column}"' for column in columns)))
         process = run("train", "--config", config)

@@ -53,11 +53,7 @@ class UnevenSequences(EmblemTest):
         write_csv(cls.folder / "train.csv", [(source.randrange(30), source.randrange(10), [item for item, _ in row],
                                               [brand for _, brand in row]) for row in clicks])
         write_csv(cls.folder / "uneven.csv", UNEVEN)
-        config = cls.write_config("din.config", PIPELINE.format(folder=cls.folder))
-        for command in (["train", "--config", config],
-                        ["export", "--checkpoint", cls.folder / "model", "--out", cls.folder / "repository/din"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.make_served("din", config=cls.write_config("din.config", PIPELINE.format(folder=cls.folder)))
 
     @staticmethod
     def tensor(triton, name, values, **options):

@@ -181,6 +181,14 @@ class Expansion(HpsAttack):
         self.call(http2_attack.INFER, b"\x2a\x00" * (30 << 20))
         self.expect_small_peak(most=0)
 
+    def test_messages_that_are_not_utf8_add_nothing_to_the_log(self):
+        name = b"\x0a\x02\xff\xfe"
+        for path in (http2_attack.INFER, "/inference.GRPCInferenceService/ModelReady"):
+            for _ in range(10):
+                self.assertTrue(self.call(path, name, ("authorization", "Bearer secret")))
+        self.expect_end(self.server)
+        self.assertNotIn("protobuf", "".join(self.server.lines))
+
     def test_json_of_many_outputs_and_dimensions(self):
         path = "/v2/models/tables/infer"
         many = b'{"inputs":[],"outputs":[' + b'{"name":"x"},' * 4_500_000 + b'{"name":"x"}]}'

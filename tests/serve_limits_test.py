@@ -7,7 +7,7 @@ import sys
 import threading
 import unittest
 
-from harness import EMBLEM, SKIPPED, EmblemTest, limited_user, run
+from harness import EMBLEM, SKIPPED, EmblemTest, limited_user
 
 
 class ThreadLimit(EmblemTest):
@@ -16,12 +16,8 @@ class ThreadLimit(EmblemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.repository = cls.folder / "repository"
         cls.folder.chmod(0o755)
-        for command in (["train", "--config", cls.config],
-                        ["export", "--checkpoint", cls.folder / "model", "--out", cls.repository / "dlrm"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.repository = cls.make_served("dlrm")
         # Engines with threads of their own.
         config = cls.repository / "dlrm/config.pbtxt"
         config.write_text(config.read_text() + 'parameters { key: "threads" value { string_value: "2" } }\n')

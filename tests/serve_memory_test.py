@@ -7,7 +7,7 @@ import random
 import struct
 import unittest
 
-from harness import EmblemTest, Server, becomes_true, run
+from harness import EmblemTest, Server, becomes_true
 
 PIPELINE = """
 train_input_path: "{folder}/train.csv" eval_input_path: "{folder}/train.csv" model_dir: "{folder}/model"
@@ -43,11 +43,7 @@ class Bags(EmblemTest):
             words = "|".join(source.sample("abcdefgh", 3))
             lines.append(f"{int('a' in words)},{words},{source.randrange(30)};{source.randrange(30)}")
         (cls.folder / "train.csv").write_text("\n".join(lines) + "\n")
-        config = cls.write_config("bags.config", PIPELINE.format(folder=cls.folder))
-        for command in (["train", "--config", config],
-                        ["export", "--checkpoint", cls.folder / "model", "--out", cls.folder / "repository/bags"]):
-            process = run(*command)
-            assert process.returncode == 0, process.stderr
+        cls.make_served("bags", config=cls.write_config("bags.config", PIPELINE.format(folder=cls.folder)))
 
     def start(self, *options):
         server = Server(self.folder / "repository", "--max-memory", f"{MAX_MEMORY // MIB}MiB", *options)

@@ -8,7 +8,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from harness import run, use_arrow, use_test_clients
+from harness import SMALL_PIPELINE, run, use_arrow, use_test_clients
 
 use_arrow()
 use_test_clients("pyarrow", "tritonclient")
@@ -16,25 +16,6 @@ import pyarrow
 import pyarrow.parquet
 import serve_test
 
-PIPELINE = """
-train_input_path: "{data}"
-model_dir: "{model}"
-train_config {{
-  sparse_optimizer {{ adagrad_optimizer {{ lr: 0.2 }} }}
-  dense_optimizer {{ adam_optimizer {{ lr: 0.01 }} }}
-  num_epochs: 3
-  save_checkpoints_steps: 0
-  seed: 7
-}}
-data_config {{ fg_mode: FG_DAG dataset_type: {type} with_header: true label_fields: "label" batch_size: 64 }}
-{features}
-model_config {{
-  feature_groups {{ group_name: "deep" {names} }}
-  dnn {{ deep {{ hidden_units: [16] }} }}
-  losses {{ binary_cross_entropy {{}} }}
-  metrics {{ auc {{}} }}
-}}
-"""
 TYPES = {"csv": "CsvDataset", "parquet": "ParquetDataset"}
 COLUMNS = ("shop", "member", "day", "ratio", "wide")
 ROWS = 400
@@ -101,8 +82,8 @@ class ValueText(unittest.TestCase):
                            f'hash_bucket_size: 5000 }} }}\n' for column in columns)
         shutil.rmtree(self.folder / f"of-{name}", ignore_errors=True)
         config = self.folder / f"{name}.config"
-        config.write_text(PIPELINE.format(
-            data=self.files[name], model=self.folder / f"of-{name}", type=TYPES[format], features=features,
+        config.write_text(SMALL_PIPELINE.format(
+            epochs=3, data=self.files[name], model=self.folder / f"of-{name}", type=TYPES[format], features=features,
             names=" ".join(f'feature_names: "{column}"' for column in columns)))
         process = run("train", "--config", config)
         self.assertEqual(process.returncode, 0, process.stderr)
@@ -186,8 +167,9 @@ class ValueText(unittest.TestCase):
         data.write_text("label,shop,age\n" + "".join(
             f"{int(i % 7 < 3)},{-1 if i % 6 == 0 else i % 7},{-999 if i % 5 == 0 else i % 7}\n" for i in range(ROWS)))
         config = self.folder / "codes.config"
-        config.write_text(PIPELINE.format(
-            data=data, model=self.folder / "of-codes", type="CsvDataset", names='feature_names: "shop" feature_names: "age"',
+        config.write_text(SMALL_PIPELINE.format(
+            epochs=3, data=data, model=self.folder / "of-codes", type="CsvDataset",
+            names='feature_names: "shop" feature_names: "age"',
             features="""feature_configs { id_feature { feature_name: "shop" embedding_dim: 4 hash_bucket_size: 50 } }
                 feature_configs { raw_feature { feature_name: "age" } }""").replace(
                     "batch_size: 64", 'batch_size: 64 na_strings: "-1" na_strings: "-999"'))

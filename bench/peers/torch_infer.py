@@ -30,9 +30,7 @@ import torch
 from torch import nn
 
 import torch_dlrm_cpu as dlrm
-
-HPS_ROWS = [7912889, 33823, 17139, 7339, 20046, 4, 7105, 1382, 63, 5554114, 582469, 245828, 11, 2209,
-            10667, 104, 4, 968, 15, 8165896, 2675940, 7156453, 302516, 12022, 97, 35]
+from criteo import FL15_ROWS
 
 
 class Inference(nn.Module):
@@ -105,7 +103,7 @@ def make_model(arguments):
 
 def shape_of(arguments):
     if arguments.preset == "hps-dlrm":
-        rows = [max(4, r // arguments.divide_tables) for r in HPS_ROWS]
+        rows = [max(4, r // arguments.divide_tables) for r in FL15_ROWS]
         return rows, 128, [512, 256, 128], [1024, 1024, 512, 256]
     bottom = [512, 256, 64, 16] if arguments.dim == 16 else [512, 256, arguments.dim]
     return dlrm.TABLE_ROWS, arguments.dim, bottom, [512, 256]

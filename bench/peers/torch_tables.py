@@ -48,9 +48,11 @@ def inputs(frames, texts):
         yield torch.tensor(np.nan_to_num(x)), torch.tensor(np.stack(ids, 1) if ids else np.zeros((len(frame), 0), np.int64))
 
 
-def predict(task, train, labels, texts, rows, seed):
+def predict(task, train, labels, texts, parts, seed, threads):
+    """Predictions for each of the parts."""
     torch.manual_seed(seed)
-    (x, ids), (z, z_ids) = inputs([train, rows], texts)
+    torch.set_num_threads(threads)
+    (x, ids), *others = inputs([train, *parts], texts)
     y = torch.tensor(labels, dtype=torch.float32)
     mean, deviation = (y.mean(), y.std()) if task == "number" else (0.0, 1.0)
     y = (y - mean) / deviation
@@ -78,4 +80,4 @@ def predict(task, train, labels, texts, rows, seed):
                 break
     model.load_state_dict(best_state)
     with torch.no_grad():
-        return (model(z, z_ids) * deviation + mean).numpy()
+        return [(model(z, z_ids) * deviation + mean).numpy() for z, z_ids in others]

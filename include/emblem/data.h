@@ -37,6 +37,10 @@ EMBLEM_PUBLIC {
     std::string time_unit = {};
   };
 
+  class Data;
+  // Gives one table after the other: Data in memory; Data without rows at the end.
+  using NextData = std::function<Data()>;
+
   // Copies share the rows. Thread-safe: rows are only read.
   class EMBLEM_API Data {
    public:
@@ -63,8 +67,17 @@ EMBLEM_PUBLIC {
     // The rows of tables one after the other. All have the columns of the first.
     static Data join(const std::vector<Data>& parts);
 
+    // Rows that are asked for while they are read, so that few tables are in memory at a time.
+    // `begin_pass` begins with the first row again, each time with the same rows: training makes a
+    // pass per epoch and one per evaluation, a prediction one. Both functions are called by threads
+    // of the library, of a pass by one at a time; what they throw reaches the caller, after the
+    // rows before. All tables have the columns of the first. For one process: ranks read files, or
+    // tables in memory. A pipeline is chosen by the first rows.
+    static Data passes(std::function<NextData()> begin_pass);
+
     bool is_empty() const { return state_ == nullptr; }
-    // Rows of tables in memory; -1 for files, which are not opened here.
+    bool is_streamed() const;  // from passes
+    // Rows of tables in memory; -1 for files, which are not opened here, and for passes.
     int64_t rows() const;
 
     struct State;  // known to the library alone

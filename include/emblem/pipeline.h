@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,19 @@
 
 namespace emblem {
 EMBLEM_PUBLIC {
+  // A search for width, rates, regularization and the like, by training on a part of the rows and
+  // comparing by others that are kept from it. It ends after `steps` training steps, or when no
+  // change gains any more; equal data and options give equal pipelines.
+  struct Tuning {
+    int64_t steps = 0;  // of all trials together; 0: no search
+    uint64_t seed = 1;
+    std::string device = "cpu";
+    int threads = 0;  // compute threads; 0: one per CPU
+    // After each step, on the calling thread: steps so far, and what is tried.
+    std::function<void(int64_t steps, const std::string& trial)> on_step;
+    std::function<bool()> is_cancelled;  // true ends it: for_data throws kCancelled
+  };
+
   // What Pipeline::for_data chooses by itself unless it is given.
   struct StarterOptions {
     std::string label;           // the column to predict
@@ -24,6 +38,7 @@ EMBLEM_PUBLIC {
     Data valid;                                             // rows that evaluations read; or
     double holdout = -1;             // the share of rows that they read; 0: none
     int64_t sampled_rows = 200'000;  // rows to look at; 0: all
+    Tuning tune;                     // `valid` is not read by it
   };
 
   struct Starter;
@@ -83,7 +98,7 @@ EMBLEM_PUBLIC {
 
   struct Starter {
     Pipeline pipeline;
-    std::string summary;                // a table: the columns and what became of them
+    std::string summary;                // tables: the columns and what became of them; the search
     std::vector<std::string> warnings;  // a line each
   };
 

@@ -15,9 +15,10 @@ from emblem.launching import launch
 from emblem.model import Evaluation, Model, load
 from emblem.pipeline import Pipeline, init
 from emblem.serving import Client, serve
+from emblem.table import Table
 from emblem.training import TrainingResult, cv, train
 
-__all__ = ["Client", "Data", "Error", "Evaluation", "Model", "Pipeline", "TrainingResult", "cv", "init", "launch", "load",
+__all__ = ["Client", "Data", "Error", "Evaluation", "Model", "Pipeline", "Table", "TrainingResult", "cv", "init", "launch", "load",
            "serve", "set_log_level", "train"]
 
 

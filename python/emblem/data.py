@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import numpy as np
 
@@ -37,13 +37,17 @@ class Data:
     relation of DuckDB and all else with the Arrow PyCapsule interface; a dict of columns; a list or an iterator of these,
     which are read one after the other. Rows in memory are not copied where their layout is Arrow's or NumPy's.
 
+    An iterator of tables is read while its rows are used, a few tables at a time: a function that returns one, or an object
+    whose __iter__ does, may be read again and again (epochs, evaluations), a generator once.
+
     >>> emblem.Data({"x": [1.5, 2.5], "color": ["red", None]}).rows
     2
     """
 
     def __init__(self, source: Any) -> None:
         self.core = _convert(source)
-        self.is_files = self.core.rows < 0
+        self.is_in_memory = self.core.rows >= 0
+        self.is_read_once = self.core.is_streamed and hasattr(source, "__next__")
         self._source = source
 
     def column(self, name: str) -> np.ndarray:
@@ -57,11 +61,12 @@ class Data:
 
     @property
     def rows(self) -> Optional[int]:
-        """Rows in memory; None for files, which are opened when they are read."""
-        return None if self.is_files else self.core.rows
+        """Rows in memory; None for files and iterators, which are read when they are used."""
+        return self.core.rows if self.is_in_memory else None
 
     def __repr__(self) -> str:
-        return "emblem.Data(files)" if self.is_files else f"emblem.Data({self.rows} rows)"
+        what = f"{self.rows} rows" if self.is_in_memory else "iterator" if self.core.is_streamed else "files"
+        return f"emblem.Data({what})"
 
 
 def to_core(source: Any) -> Optional[_core.Data]:
@@ -78,6 +83,8 @@ def _convert(source: Any) -> _core.Data:
         return _core.Data.files(os.fspath(source))
     if _is_pandas(source):
         return _of_pandas(source)
+    if hasattr(source, "__next__"):
+        return _of_iterator(source)
     if hasattr(source, "__arrow_c_stream__"):
         return _core.Data.from_stream(source.__arrow_c_stream__())
     if hasattr(source, "__arrow_c_array__"):
@@ -86,8 +93,12 @@ def _convert(source: Any) -> _core.Data:
         return _of_columns(source)
     if isinstance(source, np.ndarray):
         return _of_array(source)
-    if hasattr(source, "__iter__"):
+    if isinstance(source, (list, tuple)):
         return _of_parts(source)
+    if hasattr(source, "__iter__") and not isinstance(source, (bytes, type)):
+        return _of_passes(lambda: iter(source))
+    if callable(source) and not isinstance(source, type):
+        return _of_passes(lambda: iter(source()))
     raise Error(f"data is a {type(source).__name__}; expected a path, a DataFrame, an Arrow table, a dict of columns, or an "
                 "iterator of these", "invalid_argument")
 
@@ -126,8 +137,35 @@ def _of_array(array: np.ndarray) -> _core.Data:
     return _of_columns({f"x{at}": array[:, at] for at in range(array.shape[1])})
 
 
+# Tables of an iterator one by one, each pass from the begin.
+def _of_passes(begin: Callable[[], Iterator[Any]]) -> _core.Data:
+    def begin_pass() -> Callable[[], Optional[_core.Data]]:
+        tables = begin()
+
+        def next_table() -> Optional[_core.Data]:
+            for table in tables:
+                made = _convert(table)
+                if made.rows < 0:
+                    raise Error(f"the iterator gives a {type(table).__name__}; expected tables in memory", "invalid_argument")
+                return made
+            return None
+        return next_table
+    return _core.Data.from_passes(begin_pass)
+
+
+def _of_iterator(tables: Iterator[Any]) -> _core.Data:
+    left = [tables]
+
+    def begin() -> Iterator[Any]:
+        if not left:
+            raise Error(f"the data are a {type(tables).__name__}, which can be read once, and were read before; give a function "
+                        "that returns a new one, or a list", "invalid_argument")
+        return left.pop()
+    return _of_passes(begin)
+
+
 def _of_parts(parts: Any) -> _core.Data:
-    if isinstance(parts, (list, tuple)) and parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
+    if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
         return _core.Data.files(",".join(os.fspath(part) for part in parts))
     made = [_convert(part) for part in parts]
     if not made:

@@ -73,7 +73,7 @@ class Model:
         found = Evaluation(self.core.evaluate() if data is None else self.core.evaluate(data.core))
         if metrics:
             from emblem.training import own_metrics
-            if data is None or data.is_files:
+            if data is None or not data.is_in_memory:
                 raise Error("metrics of one's own need rows in memory", "invalid_argument")
             found.metrics.update(own_metrics(self, metrics, data, self.pipeline))
         return found

@@ -10,6 +10,7 @@ import numpy as np
 from emblem import _core
 from emblem._runtime import Error
 from emblem.data import to_core
+from emblem.progress import Progress
 
 
 class Section:
@@ -273,20 +274,34 @@ def _text_of(value: Any) -> str:
     return str(value)
 
 
+_TUNING_STEPS = 100_000
+
+
 def init(data: Any, label: Optional[str] = None, *, label_positive: Any = "", task: str = "", weight: str = "", model: str = "",
          categories: Iterable[str] = (), numbers: Iterable[str] = (), skipped: Iterable[str] = (), valid: Any = None,
-         holdout: Optional[float] = None, rows: int = 200_000) -> Pipeline:
+         holdout: Optional[float] = None, rows: int = 200_000, tune: Union[bool, int] = False, seed: int = 1, device: str = "cpu",
+         threads: int = 0, progress: Optional[bool] = None) -> Pipeline:
     """The pipeline that `emblem init` writes for these data: features, model and settings by what a sample of the rows says.
 
     label: the column to predict. task: "binary", "classes" or "number" (by default what the values say). valid: rows
-    that evaluations read; without them `holdout`, a share of the data, 0 for none."""
+    that evaluations read; without them `holdout`, a share of the data, 0 for none.
+    tune: training steps to spend on a search for width, rates, regularization and the like, which compares by rows that it
+    keeps from `data`, never by `valid`; True: 100,000. `seed` decides which rows and what its trainings draw. What was tried
+    is in the summary. Ctrl-C ends the search by KeyboardInterrupt."""
     given = to_core(data)
     if given is None:
         raise Error("no data is given; expected rows or files", "invalid_argument")
-    core, summary, warnings = _core.init(
-        given, label or "", label_positive=str(label_positive), task=task, weight=weight, model=model,
-        categories=list(categories), numbers=list(numbers), skipped=list(skipped),
-        valid=to_core(valid), holdout=-1.0 if holdout is None else float(holdout), sampled_rows=rows)
+    steps = _TUNING_STEPS if tune is True else int(tune)
+    bar = Progress(progress if steps else False)
+    try:
+        core, summary, warnings = _core.init(
+            given, label or "", label_positive=str(label_positive), task=task, weight=weight, model=model,
+            categories=list(categories), numbers=list(numbers), skipped=list(skipped),
+            valid=to_core(valid), holdout=-1.0 if holdout is None else float(holdout), sampled_rows=rows,
+            tune=steps, seed=seed, device=device, threads=threads,
+            on_tuning=(lambda done, trial: bar.update_tuning(done, steps, trial)) if bar.is_shown else None)
+    finally:
+        bar.close()
     return Pipeline(core, summary, warnings)
 
 

@@ -40,6 +40,11 @@ class Progress:
         self._last = now
         self._write(self._line(event, now - self._begin))
 
+    def update_tuning(self, steps: int, most: int, trial: str) -> None:
+        """Of a search for settings."""
+        if self.is_shown:
+            self._write(f"tuning: {steps:,}/{most:,} steps, {trial}"[:self._columns()])
+
     def note_evaluation(self, event: dict) -> None:
         self._metrics = "".join(f", {name} {value:.4g}" for name, value in list(event["metrics"].items())[:2])
 
@@ -48,12 +53,15 @@ class Progress:
         left = f"<{_clock_time((expected - rows) / speed)}" if expected > rows and speed > 0 else ""
         text = (f" {rows:,}{f'/{expected:,}' if expected else ''} {_clock_time(elapsed)}{left}, {speed:,.0f} rows/s, "
                 f"loss {event['loss']:.4g}{self._metrics}")
-        width = self._given_width or shutil.get_terminal_size().columns - 1
+        width = self._columns()
         if not expected:
             return text.strip()[:width]
         share = min(1.0, rows / expected)
         head = f"{100 * share:3.0f} %"
         return f"{head}|{_bar(share, max(4, min(40, width - len(head) - len(text) - 2)))}|{text}"[:max(width, 20)]
+
+    def _columns(self) -> int:
+        return self._given_width or shutil.get_terminal_size().columns - 1
 
     def _write(self, line: str) -> None:
         self.stream.write("\r" + line.ljust(self._shown_width))

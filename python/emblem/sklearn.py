@@ -1,7 +1,7 @@
 """Estimators of scikit-learn: on DataFrames and arrays, in pipelines, searches and cross-validation."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -128,6 +128,13 @@ def _check_rows(columns: Columns, y: Any) -> None:
 
 
 class _Supervised(_Estimator):
+    """tune: training steps of a search for the settings (emblem.init), which `random_state` seeds; True: 100,000."""
+
+    def __init__(self, model: str = "", epochs: Optional[int] = None, settings: Optional[Mapping[str, Any]] = None,
+                 random_state: Any = None, device: str = "cpu", threads: int = 0, tune: Union[bool, int] = False) -> None:
+        super().__init__(model, epochs, settings, random_state, device, threads)
+        self.tune = tune
+
     def _fit(self, columns: Columns, label: np.ndarray, sample_weight: Any, task: str, classes: int,
              held_out: Optional[Columns]) -> Any:
         rows = dict(columns, **{_LABEL: label})
@@ -135,8 +142,11 @@ class _Supervised(_Estimator):
         if weights is not None:
             rows[_WEIGHT] = weights
         valid = None if held_out is None else Data(held_out)
+        seeded = self.tune and self.random_state is not None
+        seed = int(check_random_state(self.random_state).randint(1 << 31)) if seeded else 1
         pipeline = init(Data(rows), _LABEL, task=task, model=self.model, weight="" if weights is None else _WEIGHT,
-                        numbers=self._numbers, valid=valid)
+                        numbers=self._numbers, valid=valid, tune=self.tune, seed=seed, device=self.device,
+                        threads=self.threads, progress=False)
         if classes > 2:
             pipeline["data_config.label_classes"] = [str(at) for at in range(classes)]
         self._train(rows, pipeline, valid)

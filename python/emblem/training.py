@@ -63,11 +63,12 @@ def train(data: Any = None, pipeline: Union[str, os.PathLike, Pipeline, None] = 
           init_from: Union[str, os.PathLike] = "", device: str = "cpu", threads: int = 0, precision: str = "",
           epochs: Optional[int] = None, max_steps: int = 0, early_stopping: Union[int, Mapping[str, Any], bool, None] = None,
           settings: Optional[Mapping[str, Any]] = None, metrics: Optional[Mapping[str, Callable]] = None,
-          progress: Optional[bool] = None, on_step: Optional[Callback] = None, on_evaluation: Optional[Callback] = None,
-          on_checkpoint: Optional[Callable[[str], Any]] = None) -> Model:
+          tune: Union[bool, int] = False, progress: Optional[bool] = None, on_step: Optional[Callback] = None,
+          on_evaluation: Optional[Callback] = None, on_checkpoint: Optional[Callable[[str], Any]] = None) -> Model:
     """Trains a model and returns it, with `model.history` as a TrainingResult.
 
-    data: rows to train on (emblem.Data says in which forms); None: those that the pipeline names.
+    data: rows to train on (emblem.Data says in which forms); None: those that the pipeline names. An iterator of tables is
+    read while training, a few tables at a time, once for each epoch.
     pipeline: a path, text or emblem.Pipeline; None: emblem.init(data, label) chooses one.
     valid: rows to evaluate on; None: as the pipeline says (init holds out a tenth of the rows).
     model_dir: where checkpoints are kept; None: a temporary folder, which goes with the model.
@@ -75,6 +76,7 @@ def train(data: Any = None, pipeline: Union[str, os.PathLike, Pipeline, None] = 
     early_stopping: evaluations without improvement after which the training ends, or a dict of metric, patience, min_delta,
     restore_best; False: it does not.
     metrics: {name: function(labels, predictions)}, computed on `valid` at the end.
+    tune: without a pipeline: training steps of a search for its settings (emblem.init); True: 100,000.
     progress: whether a bar is shown; None: in terminals and notebooks.
     on_step, on_evaluation, on_checkpoint: functions that are called with what is reported. One that returns False ends the
     training after the step, with a checkpoint; what it raises ends it at once.
@@ -88,12 +90,17 @@ def train(data: Any = None, pipeline: Union[str, os.PathLike, Pipeline, None] = 
     """
     data = data if data is None or isinstance(data, Data) else Data(data)
     valid = valid if valid is None or isinstance(valid, Data) else Data(valid)
-    pipeline = _pipeline_for(data, pipeline, valid, label)
+    if pipeline is None:
+        _require_rereadable(data, "rows for emblem.init")
+        _require_rereadable(valid, "rows for emblem.init")
+    search = {"tune": tune, "device": device, "threads": threads, "progress": progress}
+    pipeline = _pipeline_for(data, pipeline, valid, label, search)
     if epochs is not None:
         pipeline["train_config.num_epochs"] = epochs
     _set_early_stopping(pipeline, early_stopping)
     pipeline.update(settings or {})
-    if metrics and (valid is None or valid.is_files):
+    _check_passes(data, valid, pipeline)
+    if metrics and (valid is None or not valid.is_in_memory):
         raise Error("metrics of one's own need `valid` in memory", "invalid_argument")
     if is_one_of_many() and not model_dir:
         raise Error("a training on several ranks needs a model_dir that all of them see", "invalid_argument")
@@ -150,6 +157,22 @@ class _Watch:
             self.run.cancel()
 
 
+def _require_rereadable(data: Optional[Data], reader: str) -> None:
+    if data is not None and data.is_read_once:
+        raise Error(f"the data are an iterator that can be read once, but are needed again: {reader}; give a function that "
+                    "returns a new iterator, an object whose __iter__ does, or a list", "invalid_argument")
+
+
+# What would fail after an epoch is said before the first.
+def _check_passes(data: Optional[Data], valid: Optional[Data], pipeline: Pipeline) -> None:
+    if pipeline.train_config.num_epochs > 1:
+        _require_rereadable(data, f"train_config.num_epochs is {pipeline.train_config.num_epochs}")
+    if valid is None and pipeline.data_config.holdout_ratio > 0:
+        _require_rereadable(data, "data_config.holdout_ratio holds out rows of them to evaluate on; give valid")
+    if pipeline.train_config.eval_epochs or pipeline.train_config.eval_steps:
+        _require_rereadable(valid, "valid is read by every evaluation")
+
+
 def _set_early_stopping(pipeline: Pipeline, given: Union[int, Mapping[str, Any], bool, None]) -> None:
     if given is None:
         return
@@ -161,14 +184,17 @@ def _set_early_stopping(pipeline: Pipeline, given: Union[int, Mapping[str, Any],
         pipeline[f"train_config.early_stopping.{name}"] = value
 
 
-def _pipeline_for(data: Optional[Data], pipeline: Any, valid: Optional[Data], label: Optional[str]) -> Pipeline:
+def _pipeline_for(data: Optional[Data], pipeline: Any, valid: Optional[Data], label: Optional[str],
+                  search: Mapping[str, Any]) -> Pipeline:
     if pipeline is not None:
+        if search["tune"]:
+            raise Error("tune chooses settings of a pipeline that is not given; omit one of them", "invalid_argument")
         if label is not None:
             raise Error("label is given with a pipeline, which names its labels; omit one of them", "invalid_argument")
         return to_pipeline(pipeline).copy()
     if data is None:
         raise Error("neither data nor a pipeline is given; expected one of them", "invalid_argument")
-    return init(data, label, valid=valid)
+    return init(data, label, valid=valid, **search)
 
 
 # Ctrl-C ends the run after the present step, or within a long evaluation; what was learned is saved.

@@ -113,5 +113,6 @@ NB_MODULE(_core, module) {
   add_data(module);
   add_pipeline(module);
   add_model(module);
+  add_table(module);
   add_trainer(module);
 }

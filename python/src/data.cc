@@ -7,6 +7,12 @@
 namespace emblem::python {
 namespace {
 
+// A thread of the engine cannot call an interpreter that ends.
+void check_alive() {
+  if (!is_alive() || Call::is_ending())
+    throw Error(ErrorCode::kCancelled, "Python ends, and gives no more rows");
+}
+
 // The stream of an object with the Arrow PyCapsule interface.
 Data from_stream(nb::object capsule) {
   auto* const stream =
@@ -65,6 +71,21 @@ Data from_columns(const nb::list& given) {
   return unlocked([&] { return Data::columns(columns, owner); });
 }
 
+// `begin_pass` returns a function that gives one Data after the other, None at the end. Threads of
+// the engine call both.
+Data from_passes(nb::object begin_pass) {
+  return Data::passes([begin = Shared(std::move(begin_pass))]() -> NextData {
+    check_alive();
+    const nb::gil_scoped_acquire lock;
+    return [next = Shared(begin.get()())]() -> Data {
+      check_alive();
+      const nb::gil_scoped_acquire lock;
+      const nb::object made = next.get()();
+      return made.is_none() ? Data() : nb::cast<Data>(made);
+    };
+  });
+}
+
 }  // namespace
 
 void add_data(nb::module_& module) {
@@ -73,7 +94,9 @@ void add_data(nb::module_& module) {
       .def_static("from_stream", &from_stream, "capsule"_a)
       .def_static("join", &Data::join, "parts"_a)
       .def_static("from_columns", &from_columns, "columns"_a)
-      .def_prop_ro("rows", &Data::rows);
+      .def_static("from_passes", &from_passes, "begin_pass"_a)
+      .def_prop_ro("rows", &Data::rows)
+      .def_prop_ro("is_streamed", &Data::is_streamed);
 }
 
 }  // namespace emblem::python

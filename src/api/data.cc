@@ -1,5 +1,8 @@
 #include "api/data.h"
 
+#include <mutex>
+#include <utility>
+
 #include "data/format/memory/table.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
@@ -24,6 +27,70 @@ MemoryTables read_all(ArrowArrayStream* stream) {
   EMBLEM_REQUIRE(!tables.empty(), "the stream has no record batches; expected at least one");
   return tables;
 }
+
+// A pass over the tables of Data that are given one by one.
+NextTable tables_of_pass(api::NextData next) {
+  return [next = std::move(next), left = MemoryTables()]() mutable {
+    std::shared_ptr<const ColumnTable> table;
+    while (table == nullptr) {
+      if (left.empty()) {
+        const api::Data data = next();
+        if (data.is_empty()) break;
+        EMBLEM_REQUIRE(
+            data.rows() >= 0,
+            "files, or passes, are given in the place of a table; give tables in memory");
+        left.assign(data.state()->tables.rbegin(), data.state()->tables.rend());
+      }
+      table = std::move(left.back());
+      left.pop_back();
+    }
+    return table;
+  };
+}
+
+// Passes over the rows of a caller. Readers that look at the first table alone, as a run does
+// before it begins, leave their pass to the next reader.
+class Passes : public std::enable_shared_from_this<Passes> {
+ public:
+  explicit Passes(std::function<api::NextData()> begin) : begin_(std::move(begin)) {}
+
+  NextTable begin() {
+    std::unique_ptr<Pass> pass;
+    {
+      const std::lock_guard lock(mutex_);
+      pass = std::move(left_);
+    }
+    if (pass == nullptr) pass.reset(new Pass{tables_of_pass(begin_())});
+    pass->is_given = false;
+    const auto end = [passes = shared_from_this()](Pass* at) {
+      std::unique_ptr<Pass> ended(at);
+      if (ended->first == nullptr) return;
+      const std::lock_guard lock(passes->mutex_);
+      passes->left_ = std::move(ended);
+    };
+    return [pass = std::shared_ptr<Pass>(pass.release(), end)] { return pass->take(); };
+  }
+
+ private:
+  struct Pass {
+    NextTable next;
+    std::shared_ptr<const ColumnTable> first = nullptr;  // until the second is asked for
+    bool is_given = false;                               // the first, to the present reader
+
+    std::shared_ptr<const ColumnTable> take() {
+      const bool is_first = !std::exchange(is_given, true);
+      if (!is_first) first = nullptr;
+      if (first != nullptr) return first;
+      std::shared_ptr<const ColumnTable> table = next();
+      if (is_first) first = table;
+      return table;
+    }
+  };
+
+  const std::function<api::NextData()> begin_;
+  std::mutex mutex_;
+  std::unique_ptr<Pass> left_;  // guarded by mutex_
+};
 
 }  // namespace
 
@@ -71,6 +138,16 @@ Data Data::join(const std::vector<Data>& parts) {
   return data;
 }
 
+Data Data::passes(std::function<NextData()> begin_pass) {
+  EMBLEM_REQUIRE(begin_pass != nullptr, "the function that begins a pass is empty");
+  Data data;
+  data.state_ = std::make_shared<State>(
+      State{.paths = {}, .tables = {}, .begin_pass = std::move(begin_pass)});
+  return data;
+}
+
+bool Data::is_streamed() const { return state_ != nullptr && state_->begin_pass != nullptr; }
+
 int64_t Data::rows() const {
   if (state_ == nullptr) return 0;
   if (state_->tables.empty()) return -1;
@@ -85,12 +162,31 @@ GivenRows::GivenRows(const api::Data& data, const std::string& name, Storage sto
     : storage_(std::move(storage)) {
   if (data.is_empty()) return;
   const api::Data::State& rows = *data.state();
-  input_ = rows.tables.empty() ? rows.paths : "memory://" + name;
+  input_ = rows.paths.empty() ? "memory://" + name : rows.paths;
   if (!rows.tables.empty()) storage_->set_tables(input_, rows.tables);
+  if (rows.begin_pass != nullptr)
+    storage_->set_table_passes(
+        input_, [passes = std::make_shared<Passes>(rows.begin_pass)] { return passes->begin(); });
 }
 
 GivenRows::~GivenRows() {
-  if (is_memory_address(input_)) storage_->set_tables(input_, {});
+  if (!is_memory_address(input_)) return;
+  storage_->set_tables(input_, {});
+  storage_->set_table_passes(input_, nullptr);
+}
+
+FirstRows first_rows(const api::Data& data, int64_t rows) {
+  if (!data.is_streamed()) return {data};
+  const api::NextData next = data.state()->begin_pass();
+  std::vector<api::Data> parts;
+  int64_t found = 0;
+  while (rows == 0 || found < rows) {
+    api::Data part = next();
+    if (part.is_empty()) return {api::Data::join(parts), false};
+    found += part.rows();
+    parts.push_back(std::move(part));
+  }
+  return {api::Data::join(parts), true};
 }
 
 }  // namespace emblem

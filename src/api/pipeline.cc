@@ -1,14 +1,33 @@
 #include "api/pipeline.h"
 
+#include "api/compute.h"
 #include "api/data.h"
+#include "api/fields.h"
 #include "config/load/load.h"
-#include "config/load/override.h"
 #include "core/files/file.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 #include "init/starter.h"
+#include "tune/tune.h"
 
 namespace emblem::api {
+namespace {
+
+emblem::Starter starter_of(const emblem::StarterOptions& starting, const Tuning& tuning) {
+  const StarterDraft draft(starting);
+  if (tuning.steps == 0) return draft.finish(draft.settings());
+  const Workers workers = open_workers(tuning.device, tuning.threads);
+  const Tuned tuned = tune(workers.context, draft,
+                           {.steps = tuning.steps,
+                            .seed = tuning.seed,
+                            .cancel = CancelToken(tuning.is_cancelled),
+                            .on_step = tuning.on_step});
+  emblem::Starter made = draft.finish(tuned.settings);
+  made.summary += tuned.summary();
+  return made;
+}
+
+}  // namespace
 
 Pipeline::Pipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Pipeline::Pipeline(const Pipeline& other) : state_(std::make_unique<State>(*other.state_)) {}
@@ -30,31 +49,27 @@ Pipeline Pipeline::from_file(const std::string& path) {
 Starter Pipeline::for_data(const Data& data, const StarterOptions& options) {
   EMBLEM_REQUIRE(!data.is_empty(), "no data is given; expected rows or files");
   const Storage storage = open_storage(config::DataConfig());
-  const GivenRows rows(data, "train", storage);
+  const FirstRows first = first_rows(data, options.sampled_rows);
+  const GivenRows rows(first.data, "train", storage);
   emblem::StarterOptions starting{.input = rows.input(),
                                   .storage = storage,
                                   .label_positive = options.label_positive,
                                   .task = options.task,
-                                  .sampled_rows = options.sampled_rows};
+                                  .sampled_rows = options.sampled_rows,
+                                  .is_beginning = first.has_more};
   starting.columns = {options.label, options.weight, options.categories, options.numbers,
                       options.skipped};
   starting.pipeline.train_input = rows.input();
   starting.pipeline.model = options.model;
   starting.pipeline.holdout_ratio = options.holdout;
-  const GivenRows valid(options.valid, "valid", storage);
+  const GivenRows valid(first_rows(options.valid, options.sampled_rows).data, "valid", storage);
   starting.pipeline.eval_input = valid.input();
-  const emblem::Starter made = make_starter(starting);
+  const emblem::Starter made = starter_of(starting, options.tune);
   return {from_text(made.pipeline), made.summary, made.warnings};
 }
 
 void Pipeline::set(const std::string& field, const std::string& value) {
-  const std::string assignment = cat(field, "=", value);
-  try {
-    apply_override(assignment, &state_->config);
-  } catch (const Error& error) {  // without the name of the program's option
-    const std::string what = error.what(), option = cat("--set ", assignment, ": ");
-    throw Error(error.code(), what.starts_with(option) ? what.substr(option.size()) : what);
-  }
+  set_field(field, value, &state_->config);
   expand_runs(&state_->config);
   state_->text.clear();
 }

@@ -1,7 +1,6 @@
 // Fields of a pipeline by their paths.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
-#include <google/protobuf/text_format.h>
 
 #include "api/pipeline.h"
 #include "config/load/field_text.h"
@@ -75,9 +74,7 @@ std::string value_of(const Message& message, const FieldDescriptor& field, int i
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING)
     return index >= 0 ? reflection->GetRepeatedString(message, &field, index)
                       : reflection->GetString(message, &field);
-  std::string text;
-  google::protobuf::TextFormat::PrintFieldValueToString(message, &field, index, &text);
-  return text;
+  return value_text(message, field, index);
 }
 
 Field to_field(const Message& message, const FieldDescriptor& field) {

@@ -9,6 +9,7 @@
 #include "config/load/name.h"
 #include "core/files/inner_path.h"
 #include "core/math/checksum.h"
+#include "core/text/json_error.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -240,7 +241,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   try {
     return to_manifest(json);
   } catch (const std::exception& error) {  // from json and from the conversions above
-    throw damaged(error.what());
+    throw damaged(json_problem(error.what()));
   }
 }
 

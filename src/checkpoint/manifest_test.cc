@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "checkpoint/checkpoint_test.h"
+#include "core/math/checksum.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -210,6 +211,15 @@ TEST(Manifest, TellsDamageFromForeignAndNewerFiles) {
   EXPECT_THAT(parsing(replaced(good, "\"format_version\": 1", "\"format_version\": 3")),
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("has checkpoint format 3"), HasSubstr("reads formats up to 2"))));
+}
+
+TEST(Manifest, NamesTheValueThatIsMissingOrOfAnotherType) {
+  const std::string good = manifest_text(whole_manifest());
+  EXPECT_THAT(parsing(set_self_checksum(replaced(good, "\"epoch\"", "\"apoch\""))),
+              ThrowsMessage<Error>("DIR/manifest.json is damaged: \"epoch\" is missing"));
+  EXPECT_THAT(
+      parsing(set_self_checksum(replaced(good, "\"epoch\": ", "\"epoch\": [], \"other\": "))),
+      ThrowsMessage<Error>("DIR/manifest.json is damaged: expected number, found array"));
 }
 
 TEST(Manifest, RefusesTablesWhoseFilesItDoesNotList) {

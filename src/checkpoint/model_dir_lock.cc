@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "core/files/file.h"
+#include "core/system/host_name.h"
 #include "core/system/log.h"
 #include "emblem/error.h"
 
@@ -17,12 +18,6 @@ namespace emblem {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string host_name() {
-  char host[256] = "localhost";
-  ::gethostname(host, sizeof host - 1);
-  return host;
-}
 
 // "process 1234", or "process 1234 on host-7" when that is another machine: from "1234 host-7".
 std::string holder_from(const std::string& text) {

@@ -372,10 +372,6 @@ Option Command::option(const std::string& names, uint64_t& variable, const std::
                        const std::string& text) {
   return Option(add(app_, names, variable, value, text));
 }
-Option Command::option(const std::string& names, uint16_t& variable, const std::string& value,
-                       const std::string& text) {
-  return Option(add(app_, names, variable, value, text));
-}
 Option Command::option(const std::string& names, double& variable, const std::string& value,
                        const std::string& text) {
   return Option(add(app_, names, variable, value, text));

@@ -56,8 +56,6 @@ class Command {
                 const std::string& text);
   Option option(const std::string& names, uint64_t& variable, const std::string& value,
                 const std::string& text);
-  Option option(const std::string& names, uint16_t& variable, const std::string& value,
-                const std::string& text);
   Option option(const std::string& names, double& variable, const std::string& value,
                 const std::string& text);
   // One of a set of words.

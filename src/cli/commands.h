@@ -33,6 +33,7 @@ void add_tables_bench(Command& bench);
 void add_comm_bench(Command& bench);
 void add_collection_bench(Command& bench);
 void add_plan_bench(Command& bench);
+void add_retrieve_bench(Command& bench);
 void add_serve_bench(Command& bench);
 void add_freshness_bench(Command& bench);
 void add_suite_bench(Command& bench);

@@ -1,10 +1,9 @@
 #include "cli/commands.h"
 
-#include "cli/columnar_options.h"
-
 #include <iostream>
 #include <memory>
 
+#include "cli/data_set_options.h"
 #include "cli/pipeline_options.h"
 #include "core/text/text.h"
 #include "core/threads/thread_pool.h"
@@ -22,9 +21,7 @@ struct ConvertArguments {
   std::string from, max_bad_rows = "0";
   std::string separator;
   std::string dense_fields, sparse_fields, missing = "error", dense_type = "int32";
-  double bundle_gb = 0;
-  bool force = false, columns = false;
-  ColumnarArguments columnar;
+  DataSetArguments data_set;
   int threads = available_cpus();
   RemoteArguments remote;
 };
@@ -39,17 +36,14 @@ ConvertOptions to_options(const ConvertArguments& arguments) {
   hints.storage = open_storage(arguments.remote);
   hints.max_bad_rows = parse_size(arguments.max_bad_rows, "--max-bad-rows");
   options.from = describe_input(arguments.from, hints);
-  options.writing.bundle_bytes = static_cast<int64_t>(arguments.bundle_gb * 1e9);
-  options.writing.overwrite = arguments.force ? Overwrite::kReplace : Overwrite::kRefuse;
+  set_writing(arguments.data_set, options.writing);
   options.writing.missing =
       arguments.missing == "zero" ? MissingValues::kZero : MissingValues::kReject;
-  options.writing.split_layout = arguments.columns ? SplitLayout::kColumns : SplitLayout::kRows;
   options.writing.split_dense =
       arguments.dense_type == "float32" ? SplitDense::kFloat32 : SplitDense::kInt32;
   EMBLEM_REQUIRE(arguments.separator.size() <= 1, "--separator is \"", arguments.separator,
                  "\"; expected one character");
   if (!arguments.separator.empty()) options.writing.separator = arguments.separator[0];
-  options.writing.columnar = columnar_options(arguments.columnar);
   options.writing.dense_fields = names(arguments.dense_fields);
   options.writing.sparse_fields = names(arguments.sparse_fields);
   return options;
@@ -100,9 +94,7 @@ void add_convert(Command& program) {
   command
       .option("--format", options.format, "FORMAT", "tsv, csv, raw, split, parquet, orc or arrow")
       .required();
-  add_columnar_options(command, arguments->columnar);
-  command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
-      .at_least(0);
+  add_data_set_options(command, arguments->data_set);
   command.option("--separator", arguments->separator, "CHAR",
                  "csv output: between the values of a list, as separator of its feature "
                  "(default: \\x1d)");
@@ -124,11 +116,8 @@ void add_convert(Command& program) {
                  "raw and split output: what a missing value becomes");
   command.choice("--dense-type", arguments->dense_type, {"int32", "float32"},
                  "split output: type of dense values");
-  command.flag("--columns", arguments->columns,
-               "split output: one file per column, dense values as fp16 logarithms");
   command.option("--threads", arguments->threads, "N", "Compute threads").positive();
   add_remote_options(command, arguments->remote);
-  command.flag("--force", arguments->force, "Replace an existing data set");
   command.run([arguments] { run(*arguments); });
 }
 

@@ -5,10 +5,13 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/files/output_file.h"
+#include "core/system/interrupt.h"
 #include "core/system/log.h"
+#include "core/system/progress.h"
 #include "emblem/error.h"
 #include "init/feature_names.h"
 #include "init/starter.h"
+#include "tune/tune.h"
 
 namespace emblem {
 namespace {
@@ -18,6 +21,8 @@ struct InitArguments : StarterOptions {
   std::string model = "auto";
   std::string task_name = "auto";
   bool header = false, no_header = false, force = false;
+  TuneOptions tuning;
+  PipelineOptions compute;  // device and threads of the search
 };
 
 // Beside the pipeline, so that several in one folder have their own.
@@ -52,20 +57,54 @@ void print_next_steps(const std::string& out, const std::string& model_dir) {
       out.c_str(), shell_word(out).c_str(), model.c_str(), model.c_str());
 }
 
-void run(const InitArguments& options) {
+// Trials write no lines of their own beside the bar.
+class QuietTrials {
+ public:
+  QuietTrials() : before_(log_settings()) {
+    LogSettings quiet = before_;
+    quiet.info = quiet.warning = false;
+    set_log_settings(quiet);
+  }
+  ~QuietTrials() { set_log_settings(before_); }
+  QuietTrials(const QuietTrials&) = delete;
+  QuietTrials& operator=(const QuietTrials&) = delete;
+
+ private:
+  const LogSettings before_;
+};
+
+Starter make_tuned(const StarterDraft& draft, const InitArguments& options) {
+  TuneOptions tuning = options.tuning;
+  tuning.cancel = CancelToken(interrupted);
+  Progress bar("tuning", tuning.steps, "steps");
+  tuning.on_step = [&](int64_t steps, const std::string& trial) { bar.update(steps, trial); };
+  const Workers workers = make_workers(options.compute, 0);
+  const Tuned tuned = [&] {
+    const QuietTrials quiet;
+    return tune(workers.context, draft, tuning);
+  }();
+  bar.finish();
+  Starter starter = draft.finish(tuned.settings);
+  starter.summary += tuned.summary();
+  return starter;
+}
+
+int run(const InitArguments& options) {
   refuse_input_as_output("--out", options.out, options.input);
-  const StarterOptions starting = to_starter(options);
-  const Starter starter = make_starter(starting);
+  const StarterDraft draft(to_starter(options));
   const bool to_file = !is_standard_output(options.out);
   EMBLEM_REQUIRE(options.force || !to_file || !std::filesystem::is_regular_file(options.out),
                  options.out,
                  " exists; choose another name with --out, or replace it with --force");
+  const Starter starter =
+      options.tuning.steps == 0 ? draft.finish(draft.settings()) : make_tuned(draft, options);
   OutputFile file(options.out);
   file.write(starter.pipeline);
   file.finish();
   std::printf("%s", starter.summary.c_str());
   for (const std::string& warning : starter.warnings) log_warn(warning);
-  print_next_steps(options.out, starting.pipeline.model_dir);
+  print_next_steps(options.out, draft.settings().model_dir);
+  return 0;
 }
 
 }  // namespace
@@ -120,7 +159,21 @@ void add_init(Command& program) {
   command.size("--rows", options->sampled_rows, "Rows to look at, spread over the files; 0: all",
                "200k");
   command.size("--max-bad-rows", options->max_bad_rows, "Skip up to N unreadable rows", "0");
-  command.run([options] { run(*options); });
+  const Option tune = command.size(
+      "--tune", options->tuning.steps,
+      "Search width, rates, regularization and the like by this many training steps, on "
+      "rows that are kept from the data (100k suits most); not by those of --eval",
+      "no search");
+  command
+      .option("--tune-seed", options->tuning.seed, "N",
+              "Decides which rows the search keeps, and what its trainings draw")
+      .needs(tune);
+  add_device_option(command, options->compute);
+  command
+      .option("--threads", options->compute.threads, "N",
+              "Compute threads of the search (0: EMBLEM_THREADS, or all CPUs)")
+      .range(0, 1024);
+  command.run_interruptible([options] { return run(*options); });
 }
 
 }  // namespace emblem

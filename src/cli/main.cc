@@ -1,5 +1,6 @@
 #include "cli/main.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <signal.h>
 
 #include <cstdlib>
@@ -7,6 +8,8 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "core/files/open_files.h"
+#include "core/system/log.h"
+#include "emblem/error.h"
 #include "runtime/runtime.h"
 
 namespace emblem {
@@ -47,11 +50,20 @@ int run_command(int argc, char** argv) {
   });
 }
 
+// Clients of a server could fill its log: protobuf has a line for each text that is not UTF-8.
+void log_protobuf_as_debug() {
+  google::protobuf::SetLogHandler(
+      [](google::protobuf::LogLevel, const char*, int, const std::string& message) {
+        log_debug(cat("protobuf: ", message));
+      });
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
   if (is_orc_reader(argc, argv)) return run_orc_reader();
   raise_open_file_limit();
+  log_protobuf_as_debug();
   // A file that may not grow (ulimit -f) is an error of the write, as on a full disk.
   ::signal(SIGXFSZ, [](int) {});
   const int status = run_command(argc, argv);

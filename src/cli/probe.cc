@@ -21,7 +21,7 @@ struct ProbeArguments : PipelineOptions {
   int64_t sample = 16;
   double seconds = 0.05;
   RankOptions ranks;
-  std::string transport = "auto", device_transport = "auto";
+  TransportOptions transport;
 };
 
 void print_profile(const MachineProfile& profile, const std::string& out) {
@@ -59,8 +59,8 @@ int run(const ProbeArguments& options) {
   const FeatureLayout layout = layout_of(config);
   const RankJob job{.device = options,
                     .ranks = options.ranks,
-                    .transport = options.transport,
-                    .device_transport = options.device_transport,
+                    .transport = options.transport.ranks,
+                    .device_transport = options.transport.device,
                     .thread_ranks = options.thread_ranks,
                     .configuration = hash_string(to_stored_text(config)),
                     .configured_threads = config.train_config().num_threads()};
@@ -101,11 +101,7 @@ void add_probe(Command& program) {
   command.option("--seconds", options->seconds, "S", "Time for each of some hundred measurements")
       .positive();
   add_rank_options(command, options->ranks);
-  command.choice("--transport", options->transport, {"auto", "tcp", "mpi"},
-                 "What connects several ranks; auto: TCP where rank 0 has an address, else MPI");
-  command.choice("--device-transport", options->device_transport, {"auto", "nccl", "staged"},
-                 "What connects the GPUs of several ranks; auto: NCCL where it is installed and no "
-                 "ranks share a GPU");
+  add_transport_options(command, options->transport);
   command.run([options] { return run(*options); });
 }
 

@@ -11,6 +11,7 @@
 #include "core/system/caught_error.h"
 #include "core/threads/thread_pool.h"
 #include "emblem/error.h"
+#include "ranks/ranks.h"
 #include "runtime/runtime.h"
 
 namespace emblem {
@@ -34,7 +35,9 @@ int shared_threads(const RankJob& job, int ranks) {
   return is_given ? 0 : std::max(1, available_cpus() / ranks);
 }
 
-void run_as_threads(const RankJob& job, const RankBody& body) {
+}  // namespace
+
+void run_thread_ranks(const RankJob& job, const RankBody& body) {
   run_thread_ranks(
       job.thread_ranks,
       [&](Communicator& ranks) {
@@ -43,21 +46,21 @@ void run_as_threads(const RankJob& job, const RankBody& body) {
               Device::kCuda, [] {}, [&] { cuda::use_gpu(ranks.rank() % cuda::gpu_count()); });
         run_on_device(job, shared_threads(job, job.thread_ranks), ranks, "auto", body);
       },
-      job.ranks.collective_seconds);
+      job.ranks.collective_seconds, job.hosts);
 }
-
-}  // namespace
 
 void run_ranks(const RankJob& job, const RankBody& body) {
   const RankPlace place = find_rank_place(job.ranks);
-  if (place.size == 1) return run_as_threads(job, body);
+  if (place.size == 1) return run_thread_ranks(job, body);
   EMBLEM_REQUIRE(job.thread_ranks <= 1, "--ranks starts ranks as threads, but this process is one ",
                  "of ", place.size, " ranks; omit it");
-  TcpSettings settings;
-  settings.join.configuration = job.configuration;
-  settings.join.join_seconds = job.ranks.join_seconds;
-  settings.collective_seconds = job.ranks.collective_seconds;
-  settings.watch = Runtime::current().watch_settings();
+  run_process_rank(place, job, body);
+}
+
+void run_process_rank(const RankPlace& place, const RankJob& job, const RankBody& body,
+                      const std::function<void(uint16_t port)>& on_listening) {
+  TcpSettings settings = tcp_settings_of(job.ranks, job.configuration);
+  settings.join.on_listening = on_listening;
   const auto ranks = open_communicator(place, job.transport, settings);
   try {
     choose_gpu(*ranks, Runtime::current().options().set_variable);

@@ -1,8 +1,10 @@
-// cli/rank_body.h - runs a measurement on the ranks of this machine's threads, or as one of the
-// processes that a launcher started.
+// cli/rank_body.h - runs a measurement on ranks that are threads of this process, or as one of
+// several processes.
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "cli/pipeline_options.h"
 #include "comm/communicator.h"
@@ -14,8 +16,9 @@ struct RankJob {
   PipelineOptions device;  // --device, --threads
   RankOptions ranks;
   std::string transport = "auto", device_transport = "auto";
-  int thread_ranks = 1;        // where no launcher started this process
-  uint64_t configuration = 0;  // must be equal on all ranks
+  int thread_ranks = 1;                 // where no launcher started this process
+  std::vector<std::string> hosts = {};  // that thread ranks stand for; empty: one
+  uint64_t configuration = 0;           // must be equal on all ranks
   uint32_t configured_threads = 0;
 };
 
@@ -23,8 +26,13 @@ struct RankJob {
 using RankBody =
     std::function<void(const Workers& workers, Communicator& control, Communicator& exchange)>;
 
-// Ranks of a machine share its CPUs, unless --threads or EMBLEM_THREADS says how many each has.
-// An error of one rank ends all.
+// Ranks of a machine share its CPUs, unless --threads or EMBLEM_THREADS says how many each has, and
+// use its GPUs in turn. An error of one rank ends all.
+void run_thread_ranks(const RankJob& job, const RankBody& body);
+// `on_listening` is called with the port at which rank 0 waits for the others.
+void run_process_rank(const RankPlace& place, const RankJob& job, const RankBody& body,
+                      const std::function<void(uint16_t port)>& on_listening = {});
+// As this process was started.
 void run_ranks(const RankJob& job, const RankBody& body);
 
 }  // namespace emblem

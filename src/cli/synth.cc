@@ -1,11 +1,10 @@
 #include "cli/commands.h"
 
-#include "cli/columnar_options.h"
-#include "cli/pipeline_options.h"
-
 #include <iostream>
 #include <memory>
 
+#include "cli/data_set_options.h"
+#include "cli/pipeline_options.h"
 #include "config/load/load.h"
 #include "core/text/text.h"
 #include "core/threads/thread_pool.h"
@@ -27,9 +26,7 @@ struct SynthArguments {
   int64_t divide_tables = 1;
   std::string rows = "1M", test_rows, cardinalities;
   double missing_dense = -1, missing_sparse = -1;
-  double bundle_gb = 0;
-  bool force = false, columns = false;
-  ColumnarArguments columnar;
+  DataSetArguments data_set;
   int threads = available_cpus();
   RemoteArguments remote;
 };
@@ -46,10 +43,7 @@ SynthOptions to_synth_options(const SynthArguments& arguments) {
   }
   if (arguments.missing_dense >= 0) options.missing_dense = arguments.missing_dense;
   if (arguments.missing_sparse >= 0) options.missing_sparse = arguments.missing_sparse;
-  options.bundle_bytes = static_cast<int64_t>(arguments.bundle_gb * 1e9);
-  if (arguments.force) options.overwrite = Overwrite::kReplace;
-  options.columnar = columnar_options(arguments.columnar);
-  if (arguments.columns) options.split_layout = SplitLayout::kColumns;
+  set_writing(arguments.data_set, options.writing);
   return options;
 }
 
@@ -63,8 +57,7 @@ PipelineSynthOptions to_pipeline_options(const SynthArguments& arguments) {
   result.seed = options.seed;
   result.alpha = options.alpha;
   result.divide_tables = arguments.divide_tables;
-  result.overwrite = options.overwrite;
-  result.columnar = options.columnar;
+  result.writing = options.writing;
   if (options.format != "tsv") result.format = options.format;  // the default of criteo
   return result;
 }
@@ -86,7 +79,7 @@ void run_for_pipeline(const SynthArguments& arguments, const Context& context) {
                    "data_config.dataset_type=CsvDataset");
   }
   PipelineSynthResult result;
-  write_data_set(options.out, options.overwrite, open_storage(arguments.remote),
+  write_data_set(options.out, options.writing.overwrite, open_storage(arguments.remote),
                  [&](const std::string& folder) {
                    PipelineSynthOptions local = options;
                    local.out = folder;
@@ -104,18 +97,14 @@ void run_for_pipeline(const SynthArguments& arguments, const Context& context) {
 }
 
 void run(const SynthArguments& arguments) {
-  if (!arguments.pipeline.empty() || arguments.options.preset != "criteo") {
-    ThreadPool threads(arguments.threads);
-    Context context;
-    context.threads = &threads;
-    return run_for_pipeline(arguments, context);
-  }
-  const SynthOptions options = to_synth_options(arguments);
   ThreadPool threads(arguments.threads);
   Context context;
   context.threads = &threads;
+  if (!arguments.pipeline.empty() || arguments.options.preset != "criteo")
+    return run_for_pipeline(arguments, context);
+  const SynthOptions options = to_synth_options(arguments);
   SynthResult result;
-  write_data_set(options.out, options.overwrite, open_storage(arguments.remote),
+  write_data_set(options.out, options.writing.overwrite, open_storage(arguments.remote),
                  [&](const std::string& folder) {
                    SynthOptions local = options;
                    local.out = folder;
@@ -156,7 +145,7 @@ void add_synth(Command& program) {
       .required();
   command.option("--format", options.format, "FORMAT",
                  "tsv, csv, raw, split, parquet, orc or arrow");
-  add_columnar_options(command, arguments->columnar);
+  add_data_set_options(command, arguments->data_set);
   command.option("--alpha", options.alpha, "X",
                  "Exponent of the power law of the keys; 0: uniform");
   command.option("--seed", options.seed, "N", "Random seed; the same seed gives the same data");
@@ -178,13 +167,8 @@ void add_synth(Command& program) {
               "Share of missing keys (default: 0.03; 0 in raw and split)")
       .range(0.0, 1.0)
       .hide_default();
-  command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
-      .at_least(0);
-  command.flag("--columns", arguments->columns,
-               "split: one file per column, dense values as fp16 logarithms");
   command.option("--threads", arguments->threads, "N", "Compute threads").positive();
   add_remote_options(command, arguments->remote);
-  command.flag("--force", arguments->force, "Replace an existing data set");
   command.run([arguments] { run(*arguments); });
 }
 

@@ -6,11 +6,13 @@
 #include "bench/result/run_result.h"
 #include "checkpoint/remote_model_dir.h"
 #include "cli/commands.h"
+#include "cli/exit_watch.h"
 #include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
 #include "core/files/output_file.h"
 #include "core/system/interrupt.h"
 #include "core/text/text.h"
+#include "data/source/storage.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
 #include "launch/interrupt_handler.h"
@@ -29,6 +31,7 @@ struct TrainArguments : PipelineOptions {
   std::string init_from;
   int64_t max_steps = 0;
   std::string stop_at, profile, json;
+  double upload_grace_seconds = 10;
   RankOptions ranks;
   TransportOptions transport;
 };
@@ -122,7 +125,6 @@ Prepared prepare(const TrainArguments& options) {
   Prepared made{.config = load_unchecked(options)};
   TrainOptions& training = made.options;
   training.max_steps = options.max_steps;
-  training.cancel = CancelToken(interrupted);
   if (options.resume) training.model_dir = ModelDir::kResume;
   training.init_from = options.init_from;
   if (options.init_partial) training.warm_start = WarmStart::kPartial;
@@ -153,8 +155,33 @@ Prepared prepare_as_rank(const TrainArguments& options) {
   }
 }
 
+// Where the rest of an interrupted run is when the store does not answer.
+std::string interrupted_notice(const RemoteModelDir* remote) {
+  if (remote == nullptr) return "interrupted; continue with --resume";
+  return cat("what was not uploaded is in ", remote->local(),
+             ", and the next run with this --model-dir on this machine uploads it");
+}
+
+bool uses_a_store(const config::PipelineConfig& config, const RemoteModelDir* remote) {
+  return remote != nullptr || has_remote_inputs(config.train_input_path()) ||
+         has_remote_inputs(config.eval_input_path());
+}
+
 int run(const TrainArguments& options) {
   auto [train_options, config, remote] = prepare_as_rank(options);
+  ExitWatch exit_watch(uses_a_store(config, remote.get()) ? train_options.storage : nullptr,
+                       options.upload_grace_seconds);
+  exit_watch.begin("interrupted before the first step");
+  train_options.cancel = CancelToken([&] {  // asked at every step
+    exit_watch.hold();
+    return interrupted();
+  });
+  const auto watch_exit = [&, to = remote.get()] { exit_watch.begin(interrupted_notice(to)); };
+  const auto saved = [&, to = remote.get()](const TrainSummary& made) {
+    watch_exit();
+    // Beside the end of what reads the data, which may wait for their store.
+    if (to != nullptr && made.outcome == TrainOutcome::kInterrupted) to->publish();
+  };
   TrainingRanks ranks(options.ranks, options.transport.ranks, config, options.resume,
                       cat("train --max-steps ", options.max_steps, " --stop-at ", options.stop_at));
   const InterruptHandler handler(kInterruptNotice);
@@ -167,13 +194,15 @@ int run(const TrainArguments& options) {
       const Workers workers = make_workers(options, config.train_config().num_threads());
       ranks.open_device(workers.context, options.transport.device);
       train_options.world = ranks.world();
-      summary = train(workers.context, config, train_options);
+      summary = train(workers.context, config, train_options, saved);
     });
   } catch (const Error&) {
+    watch_exit();
     if (remote) remote->try_to_finish();
     throw;
   }
   if (!ranks.reports()) return status_of(summary);
+  watch_exit();
   if (remote) {
     remote->finish();
     summary.checkpoint = remote->address_of(summary.checkpoint);
@@ -211,6 +240,11 @@ void add_train(Command& program) {
               "Stop after N steps in total (default: as configured)")
       .at_least(1);
   add_profile_option(command, options->profile);
+  command
+      .option("--upload-grace", options->upload_grace_seconds, "S",
+              "After Ctrl-C or SIGTERM: end when the store of the model directory or of the data "
+              "has not answered for this time; what was not uploaded stays on this machine")
+      .at_least(0);
   command.option("--stop-at", options->stop_at, "METRIC=VALUE",
                  "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
   command.output("--json", options->json,

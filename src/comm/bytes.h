@@ -16,4 +16,11 @@ std::vector<std::string> gather_bytes(Communicator& ranks, std::string_view mine
 // `bytes` of rank `from` becomes that of all ranks.
 void broadcast_bytes(Communicator& ranks, std::string& bytes, int from = 0);
 
+// What rank 0 has.
+template <class T>
+T value_of_rank_0(Communicator& ranks, T value) {
+  ranks.broadcast(Context{}, {&value, sizeof(value)}, 0);
+  return value;
+}
+
 }  // namespace emblem

@@ -1,8 +1,5 @@
 #include "data/convert.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <vector>
@@ -10,6 +7,7 @@
 #include "core/files/file.h"
 #include "core/system/log.h"
 #include "core/system/progress.h"
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "core/threads/thread_pool.h"
 #include "data/converted.h"
@@ -76,8 +74,7 @@ bool keeps_values(const std::string& format) {
 void warn_of_unreadable(const DataSource& from) {
   const std::optional<ColumnarLayout> layout = columnar_layout(from);
   if (!layout || layout->unreadable.empty()) return;
-  log_warn(cat("columns of types that cannot be read are skipped: ",
-               fmt::format("{}", fmt::join(layout->unreadable, ", "))));
+  log_warn(cat("columns of types that cannot be read are skipped: ", joined(layout->unreadable)));
 }
 
 // Which lists are sequences is known to a pipeline only.

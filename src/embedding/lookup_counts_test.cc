@@ -11,7 +11,7 @@ namespace {
 
 class LookupCountsTest : public TablesTest {
  protected:
-  // Of each value of a feature: 1 where the table has no row for it now.
+  // 1 for each value of a feature for which the table has no row now.
   std::vector<uint8_t> absent(const Table& table, const Bags& bags) {
     std::vector<uint8_t> flags(bags.keys.size());
     if (table.is_static()) return flags;

@@ -30,7 +30,7 @@ bool is_named_as_id(const std::string& name) {
 bool is_named_as_time(std::string name) {
   for (const std::string_view unit : {"ms", "us", "ns", "millis", "micros", "nanos", "s", "sec"})
     if (name.size() > unit.size() + 1 && ends_in_word(name, unit)) {
-      name.resize(name.size() - unit.size());
+      name = name.substr(0, name.size() - unit.size());
       if (std::isalnum(static_cast<unsigned char>(name.back())) == 0) name.pop_back();
       break;
     }

@@ -1,12 +1,12 @@
 #include "init/feature_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 #include <set>
 
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "init/feature_names.h"
 #include "init/lower_case.h"
@@ -20,7 +20,7 @@ using Kind = WrittenFeature::Kind;
 std::string text_list(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
   for (const std::string& text : texts) quoted.push_back(proto_string(text));
-  const std::string line = fmt::format("[{}]", fmt::join(quoted, ", "));
+  const std::string line = cat("[", joined(quoted), "]");
   return line.size() <= 100 ? line : "[\n" + quoted_lines(texts, "    ") + "  ]";
 }
 
@@ -43,7 +43,7 @@ std::string boundaries_of(config::DatePart part) {
   const auto between = [](int first, int last) {
     std::vector<std::string> texts;
     for (int i = first; i < last; ++i) texts.push_back(fmt::format("{}.5", i));
-    return fmt::format("[{}]", fmt::join(texts, ", "));
+    return cat("[", joined(texts), "]");
   };
   switch (part) {
     case config::HOUR:

@@ -18,7 +18,7 @@ struct WrittenFeature {
 
 struct FeatureSizes {
   int64_t embedding_dim = 8;  // 0: of models without embeddings
-  int64_t bins = 0;           // of a number, at most
+  int64_t bins = 0;           // most bins of a number
   // Whether the model reads sequences; else their elements are pooled.
   enum class Lists { kSequences, kPooled } lists = Lists::kSequences;
 };

@@ -1,11 +1,11 @@
 #include "init/label_choice.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "data/format/decoder.h"
 #include "data/format/text/csv_field.h"
@@ -66,7 +66,7 @@ std::string list(const std::vector<Value>& values) {
     texts.push_back(fmt::format("{} ({:.1f} %)", in_quotes(values[i].text),
                                 100 * static_cast<double>(values[i].count) / total));
   }
-  return fmt::format("{}{}", fmt::join(texts, ", "), values.size() > kShown ? ", ..." : "");
+  return cat(joined(texts), values.size() > kShown ? ", ..." : "");
 }
 
 // Text that means 1: "yes"-like words, ">50K", "50000+.". Those of the loader are not among them.
@@ -226,7 +226,7 @@ void warn_of_rare_classes(const ColumnProfile& label, const std::vector<Value>& 
       fmt::format("label {}: {} of {} classes {} fewer than {} rows ({}{}); remove these rows if "
                   "they are mistakes",
                   in_quotes(label.name), count, values.size(), count == 1 ? "has" : "have",
-                  kFewRows, fmt::join(rare, ", "), count > 3 ? ", ..." : ""));
+                  kFewRows, joined(rare), count > 3 ? ", ..." : ""));
 }
 
 void choose_classes(const ColumnProfile& label, const std::vector<Value>& values,
@@ -313,12 +313,11 @@ std::string missing_label_problem(const DataProfile& profile) {
     for (const ColumnProfile& column : profile.columns) names.push_back(in_quotes(column.name));
     if (names.size() > 12) names[12] = "...";
     names.resize(std::min<size_t>(names.size(), 13));
-    return fmt::format("{}; no column has two values; the columns are {}", what,
-                       fmt::join(names, ", "));
+    return fmt::format("{}; no column has two values; the columns are {}", what, joined(names));
   }
   const bool more = candidates.size() > 8;
   if (more) candidates.resize(8);
-  return fmt::format("{}; columns with two values: {}{}", what, fmt::join(candidates, ", "),
+  return fmt::format("{}; columns with two values: {}{}", what, joined(candidates),
                      more ? ", ..." : "");
 }
 

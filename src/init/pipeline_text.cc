@@ -1,10 +1,8 @@
 #include "init/starter.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -15,16 +13,10 @@
 #include "init/feature_names.h"
 #include "init/feature_text.h"
 #include "init/label_choice.h"
+#include "init/training_choice.h"
 
 namespace emblem {
 namespace {
-
-struct ModelSizes {
-  int64_t embedding_dim = 8;
-  std::string hidden;  // "[64, 32]"
-  int64_t ensemble = 1;
-  double dropout = 0;
-};
 
 using Kind = WrittenFeature::Kind;
 using Names = std::vector<std::string>;
@@ -85,43 +77,13 @@ bool reads_sequences(const std::string& model) {
   return model != "lr" && model != "fm" && model != "dlrm";
 }
 
-// The model for these features, this label and about `rows` rows; `wanted` is one of
-// starter_models(), or "". Throws Error when that one cannot read the features or learn the label.
-std::string choose_model(const std::vector<ColumnChoice>& columns, const LabelChoice& label,
-                         double rows, const std::string& wanted) {
-  constexpr double kFewForPairs = 5e4;  // products of embeddings need more rows than sums
-  int64_t categories = 0, used = 0;
-  for (const ColumnChoice& column : columns) {
-    const bool has_parts = column.use == ColumnUse::kDate && column.parts.size() > 1;
-    const bool has_known =
-        column.use == ColumnUse::kNumber && column.value_dim == 0 && column.missing_share >= 0.01;
-    if (column.use == ColumnUse::kCategory || has_parts || has_known) ++categories;
-    if (column.use != ColumnUse::kSkipped && column.use != ColumnUse::kLabel &&
-        column.use != ColumnUse::kWeight)
-      used += column.use == ColumnUse::kDate ? static_cast<int64_t>(column.parts.size()) : 1;
-  }
-  const bool is_single = label.task != LabelTask::kClasses;
-  if (wanted.empty() && !is_single) return "dcn_v2";
-  if (wanted.empty()) return rows < kFewForPairs || categories == 0 ? "wide_and_deep" : "deepfm";
-  const bool needs_ids = wanted == "deepfm" || wanted == "fm" || wanted == "dlrm";
-  EMBLEM_REQUIRE(!needs_ids || categories > 0, "--model ", wanted,
-                 " needs a column of categories, but all are numbers; use dnn, or name some with "
-                 "--categories");
-  EMBLEM_REQUIRE(wanted != "dlrm" || used > 1,
-                 "--model dlrm multiplies features with each other, but there is only one; use "
-                 "dnn");
-  EMBLEM_REQUIRE(is_single || (wanted != "lr" && wanted != "fm"), "--model ", wanted,
-                 " has one output, but the label has ", label.classes.size(),
-                 " classes; use dcn_v2 or dnn, or name one class with --label-positive");
-  return wanted;
-}
-
 std::string model_text(const std::string& model, const std::vector<WrittenFeature>& features,
-                       const LabelChoice& label, const ModelSizes& sizes) {
+                       const LabelChoice& label, const TrainingChoice& sizes) {
   const std::string wide = "    group_type: WIDE\n";
   const std::string dropout =
       sizes.dropout > 0 ? fmt::format(" dropout_ratio: {:g}", sizes.dropout) : "";
-  const std::string mlp = fmt::format("hidden_units: {}{}", sizes.hidden, dropout);
+  const std::string mlp =
+      fmt::format("hidden_units: [{}]{}", fmt::join(sizes.hidden, ", "), dropout);
   const Names ids = names_of(features, {Kind::kCategory});
   const Names numbers = names_of(features, {Kind::kNumber});
   const Names all = names_of(features, {Kind::kCategory, Kind::kNumber});
@@ -131,7 +93,8 @@ std::string model_text(const std::string& model, const std::vector<WrittenFeatur
       label.task == LabelTask::kClasses ? fmt::format(" final {{ hidden_units: [64] }}") : "";
   std::string text = "\nmodel_config {\n";
   if (sizes.ensemble > 1 && has_embeddings(model) && model != "fm")
-    text += fmt::format("  ensemble_size: {}  # models whose logits are averaged\n", sizes.ensemble);
+    text +=
+        fmt::format("  ensemble_size: {}  # models whose logits are averaged\n", sizes.ensemble);
   if (model == "lr") {
     text += group("wide", all, wide) + "  lr {}\n";
   } else if (model == "fm") {
@@ -155,43 +118,6 @@ std::string model_text(const std::string& model, const std::vector<WrittenFeatur
   return text + loss_text(label) + "}\n";
 }
 
-// What follows from the number of rows.
-struct Sizes {
-  int64_t batch = 0, epochs = 0, patience = 0, shuffled_batches = 0;
-  double sparse_lr = 0.02, dense_lr = 0.001, weight_l2 = 0;
-  int64_t bins = 0;  // of a number
-  ModelSizes model;
-};
-
-Sizes sizes_for(double rows, LabelTask task) {
-  Sizes sizes;
-  const auto steps_of_200 = static_cast<uint64_t>(std::max(1.0, rows / 200));
-  sizes.batch = static_cast<int64_t>(std::clamp<uint64_t>(std::bit_floor(steps_of_200), 32, 4096));
-  sizes.epochs = rows < 2e3 ? 200 : rows < 2e4 ? 100 : rows < 2e6 ? 20 : rows < 2e7 ? 5 : 1;
-  sizes.patience = rows < 2e4 ? 10 : rows < 2e5 ? 4 : 2;
-  // Few rows are few steps an epoch; what is learned of them by heart must not count much.
-  if (rows < 5e4) {
-    sizes.sparse_lr = 0.03;
-    sizes.weight_l2 = 1e-4;
-    // Numbers may be learned to many digits, which noise does not allow.
-    sizes.model.dropout = task == LabelTask::kNumber ? 0 : 0.2;
-  }
-  sizes.bins = rows < 5e3 ? 0 : 32;  // of few rows, bins learn what is noise
-  sizes.shuffled_batches = rows < 1e6 ? 256 : 64;
-  sizes.model.ensemble = rows < 2e4 ? 4 : 1;
-  sizes.model.embedding_dim = rows < 1e4 ? 4 : rows < 1e6 ? 8 : 16;
-  sizes.model.hidden = rows < 5e3   ? "[32, 16]"
-                       : rows < 5e4 ? "[64, 32]"
-                       : rows < 2e6 ? "[128, 64]"
-                                    : "[256, 128, 64]";
-  return sizes;
-}
-
-// A loss, not AUC or accuracy, which change by chance where few rows are evaluated.
-const char* stopping_metric(LabelTask task) {
-  return task == LabelTask::kNumber ? "mean_squared_error" : "log_loss";
-}
-
 class PipelineWriter {
  public:
   PipelineWriter(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
@@ -200,11 +126,11 @@ class PipelineWriter {
         columns_(columns),
         label_(label),
         settings_(settings),
-        sizes_(sizes_for(profile.total_rows, label.task)),
+        sizes_(settings.training.value_or(choose_training(profile.total_rows, label.task))),
         model_(choose_model(columns, label, profile.total_rows, settings.model)) {
     using Lists = FeatureSizes::Lists;
     FeatureSizes sizes;
-    sizes.embedding_dim = has_embeddings(model_) ? sizes_.model.embedding_dim : 0;
+    sizes.embedding_dim = has_embeddings(model_) ? sizes_.embedding_dim : 0;
     sizes.bins = sizes_.bins;
     sizes.lists = reads_sequences(model_) ? Lists::kSequences : Lists::kPooled;
     features_ = write_features(profile, columns, sizes);
@@ -217,7 +143,7 @@ class PipelineWriter {
     std::string features;
     for (const WrittenFeature& feature : features_) features += feature.text;
     return input() + training() + data() + features + skipped_text(profile_, columns_) +
-           model_text(model_, features_, label_, sizes_.model);
+           model_text(model_, features_, label_, sizes_);
   }
 
  private:
@@ -237,8 +163,9 @@ class PipelineWriter {
     std::string text = fmt::format(
         "train_config {{\n"
         "  sparse_optimizer {{ adagrad_optimizer {{ lr: {:g} }} }}  # of embedding tables\n"
-        "  dense_optimizer {{ adam_optimizer {{ lr: {:g} }} }}\n",
-        sizes_.sparse_lr, sizes_.dense_lr);
+        "  dense_optimizer {{ adam_optimizer {{ lr: {:g} }}{} }}\n",
+        sizes_.sparse_lr, sizes_.dense_lr,
+        sizes_.average > 0 ? fmt::format(" ema {{ decay: {:.4g} }}", sizes_.average) : "");
     if (sizes_.weight_l2 > 0)
       text += fmt::format("  regularization {{ weight_l2: {0:g} embedding_l2: {0:g} }}\n",
                           sizes_.weight_l2);
@@ -327,7 +254,7 @@ class PipelineWriter {
   const std::vector<ColumnChoice>& columns_;
   const LabelChoice& label_;
   const PipelineSettings& settings_;
-  Sizes sizes_;
+  const TrainingChoice sizes_;
   std::string model_;
   std::vector<WrittenFeature> features_;
 };
@@ -337,6 +264,35 @@ class PipelineWriter {
 int64_t bad_rows_allowed(const DataProfile& profile) {
   const double unseen = profile.all_read ? 0 : std::ceil(profile.total_rows / 100);
   return std::max(profile.source.max_bad_rows, static_cast<int64_t>(unseen));
+}
+
+std::string choose_model(const std::vector<ColumnChoice>& columns, const LabelChoice& label,
+                         double rows, const std::string& wanted) {
+  constexpr double kFewForPairs = 5e4;  // products of embeddings need more rows than sums
+  int64_t categories = 0, used = 0;
+  for (const ColumnChoice& column : columns) {
+    const bool has_parts = column.use == ColumnUse::kDate && column.parts.size() > 1;
+    const bool has_known =
+        column.use == ColumnUse::kNumber && column.value_dim == 0 && column.missing_share >= 0.01;
+    if (column.use == ColumnUse::kCategory || has_parts || has_known) ++categories;
+    if (column.use != ColumnUse::kSkipped && column.use != ColumnUse::kLabel &&
+        column.use != ColumnUse::kWeight)
+      used += column.use == ColumnUse::kDate ? static_cast<int64_t>(column.parts.size()) : 1;
+  }
+  const bool is_single = label.task != LabelTask::kClasses;
+  if (wanted.empty() && !is_single) return "dcn_v2";
+  if (wanted.empty()) return rows < kFewForPairs || categories == 0 ? "wide_and_deep" : "deepfm";
+  const bool needs_ids = wanted == "deepfm" || wanted == "fm" || wanted == "dlrm";
+  EMBLEM_REQUIRE(!needs_ids || categories > 0, "--model ", wanted,
+                 " needs a column of categories, but all are numbers; use dnn, or name some with "
+                 "--categories");
+  EMBLEM_REQUIRE(wanted != "dlrm" || used > 1,
+                 "--model dlrm multiplies features with each other, but there is only one; use "
+                 "dnn");
+  EMBLEM_REQUIRE(is_single || (wanted != "lr" && wanted != "fm"), "--model ", wanted,
+                 " has one output, but the label has ", label.classes.size(),
+                 " classes; use dcn_v2 or dnn, or name one class with --label-positive");
+  return wanted;
 }
 
 std::vector<std::string> starter_models() {

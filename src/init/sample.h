@@ -18,7 +18,8 @@ struct DataProfile {
   int64_t bad_rows = 0;   // among those read
   double total_rows = 0;  // estimated unless all are read
   bool all_read = false;
-  double distinct_rows = 0;  // rows that differ in a column of single values besides the label
+  bool is_beginning = false;  // of longer data, whose number of rows is not known
+  double distinct_rows = 0;   // rows that differ in a column of single values besides the label
   // Columns whose values each occur with one value of the label only; filled for a label with few
   // values.
   std::vector<std::string> tell_label;

@@ -117,6 +117,11 @@ std::string line_of(const ColumnProfile& column, const ColumnChoice& choice,
 }
 
 // Lines of at most 100 characters.
+std::string of_all_rows(const DataProfile& profile) {
+  return profile.is_beginning ? " of the first"
+                              : fmt::format(" of about {}", format_count(profile.total_rows));
+}
+
 std::string column_table(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
                          const LabelChoice& label) {
   std::string text = fmt::format("{} {:<8} {:>8} {:>10}  {}\n", fit("column", kNameWidth), "found",
@@ -125,8 +130,7 @@ std::string column_table(const DataProfile& profile, const std::vector<ColumnCho
     text += line_of(profile.columns[i], columns[i], label);
   if (columns.size() > kMostLines)
     text += fmt::format("and {} columns more\n", columns.size() - kMostLines);
-  const std::string of_all =
-      profile.all_read ? "" : fmt::format(" of about {}", format_count(profile.total_rows));
+  const std::string of_all = profile.all_read ? "" : of_all_rows(profile);
   return text +
          fmt::format("\n{}{} rows read, {}\n", profile.rows_read, of_all, outcome_text(label));
 }
@@ -305,7 +309,7 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
     warnings.push_back(cat("only ", profile.rows_read, " rows: metrics are unreliable"));
   if (!profile.all_read)
     warnings.push_back(cat(
-        profile.rows_read, " of about ", format_count(profile.total_rows),
+        profile.rows_read, of_all_rows(profile),
         " rows were read: others may hold values of another form, and up to ",
         bad_rows_allowed(profile),
         " rows that cannot be read are skipped (data_config.max_bad_rows); --rows 0 reads all"));
@@ -318,29 +322,60 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
 // Few rows need a larger share for both classes to be among those held out.
 double holdout_for(double rows) { return rows < 20 ? 0 : rows < kFewRows ? 0.3 : 0.1; }
 
-}  // namespace
-
-Starter make_starter(const StarterOptions& options) {
-  const DataSource source = source_of(options);
-  const ColumnWishes wishes = resolve(options.columns, source);
-  const DataProfile profile = profile_data(source, options.sampled_rows, wishes.label);
-  EMBLEM_REQUIRE(!wishes.label.empty(), missing_label_problem(profile));
-  const std::vector<ColumnChoice> columns = choose_columns(profile, wishes);
-  const LabelChoice label = choose_label(
-      *profile.find(wishes.label), {options.label_positive, options.task, options.max_bad_rows});
+PipelineSettings choose_settings(const StarterOptions& options, const DataProfile& profile,
+                                 const std::vector<ColumnChoice>& columns,
+                                 const LabelChoice& label) {
   PipelineSettings settings = options.pipeline;
+  settings.model = choose_model(columns, label, profile.total_rows, settings.model);
   if (settings.holdout_ratio < 0) settings.holdout_ratio = holdout_for(profile.total_rows);
   settings.holdout_fields = choose_holdout_fields(profile, columns);
-  Starter starter;
-  starter.pipeline = pipeline_text(profile, columns, label, settings);
-  check_pipeline(parse_pipeline(starter.pipeline, "the pipeline"));
-  starter.summary = column_table(profile, columns, label);
-  starter.warnings = warnings_of(profile, label, wishes, columns);
-  if (!settings.eval_input.empty()) {
-    for (const std::string& warning : check_eval_input(profile, columns, settings.eval_input))
-      starter.warnings.push_back(warning);
+  if (!settings.training) settings.training = choose_training(profile.total_rows, label.task);
+  return settings;
+}
+
+DataProfile profile_of(const StarterOptions& options, const DataSource& source,
+                       const ColumnWishes& wishes) {
+  DataProfile profile = profile_data(source, options.sampled_rows, wishes.label);
+  if (options.is_beginning) {
+    profile.is_beginning = true;
+    profile.all_read = false;
   }
+  EMBLEM_REQUIRE(!wishes.label.empty(), missing_label_problem(profile));
+  return profile;
+}
+
+}  // namespace
+
+StarterDraft::StarterDraft(const StarterOptions& options)
+    : options_(options),
+      source_(source_of(options)),
+      wishes_(resolve(options.columns, source_)),
+      profile_(profile_of(options, source_, wishes_)),
+      columns_(choose_columns(profile_, wishes_)),
+      label_(choose_label(*profile_.find(wishes_.label),
+                          {options.label_positive, options.task, options.max_bad_rows})),
+      settings_(choose_settings(options, profile_, columns_, label_)) {}
+
+std::string StarterDraft::text(const PipelineSettings& settings) const {
+  std::string text = pipeline_text(profile_, columns_, label_, settings);
+  check_pipeline(parse_pipeline(text, "the pipeline"));
+  return text;
+}
+
+Starter StarterDraft::finish(const PipelineSettings& settings) const {
+  Starter starter;
+  starter.pipeline = text(settings);
+  starter.summary = column_table(profile_, columns_, label_);
+  starter.warnings = warnings_of(profile_, label_, wishes_, columns_);
+  if (settings.eval_input.empty()) return starter;
+  for (std::string& warning : check_eval_input(profile_, columns_, settings.eval_input))
+    starter.warnings.push_back(std::move(warning));
   return starter;
+}
+
+Starter make_starter(const StarterOptions& options) {
+  const StarterDraft draft(options);
+  return draft.finish(draft.settings());
 }
 
 }  // namespace emblem

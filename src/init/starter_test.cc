@@ -71,6 +71,19 @@ TEST_F(StarterTest, NumbersHaveBinsOfEquallyManyRows) {
   EXPECT_NEAR(bins.piecewise_linear(32), 6399.0 * 6399, 1e3);
 }
 
+TEST_F(StarterTest, AveragesAreOverTwoEpochs) {
+  const auto decay_for = [](double rows) {
+    return choose_training(rows, LabelTask::kBinary).average;
+  };
+  EXPECT_NEAR(decay_for(3200), 1 - 1.0 / 200, 1e-9) << "100 batches of 32 an epoch";
+  EXPECT_NEAR(decay_for(1e6), 0.998, 1e-3);
+  EXPECT_EQ(decay_for(1e3), 0);
+  EXPECT_EQ(decay_for(3e6), 0) << "rows are seen a few times";
+  const PipelineConfig config =
+      parse_pipeline(start("a.csv", "clk,city,age\n" + rows(',', 3200)).pipeline, "p");
+  EXPECT_FLOAT_EQ(config.train_config().dense_optimizer().ema().decay(), 0.995f);
+}
+
 TEST_F(StarterTest, FewRowsGetAnEnsemble) {
   const auto ensemble_for = [&](int64_t count) {
     return parse_pipeline(start("a.csv", "clk,city,age\n" + rows(',', count)).pipeline, "p")

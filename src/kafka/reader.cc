@@ -11,6 +11,7 @@
 
 #include "core/system/interrupt.h"
 #include "core/system/log.h"
+#include "core/system/tcp_connect.h"
 #include "core/text/text.h"
 #include "kafka/handles.h"
 
@@ -46,7 +47,8 @@ struct KafkaReader::State {
     std::string& error = static_cast<State*>(state)->last_error;
     // Follows the error of a connection, and says less.
     if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !error.empty()) return;
-    error = cat(rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code)), " (", reason, ")");
+    error =
+        cat(kafka().rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code)), " (", reason, ")");
   }
 
   void open();
@@ -76,11 +78,11 @@ void KafkaReader::State::open() {
       .set("enable.partition.eof", address.until_now ? "true" : "false")
       .set("auto.offset.reset", "error")
       .set("allow.auto.create.topics", "false");
-  rd_kafka_conf_set_opaque(conf.get(), this);
-  rd_kafka_conf_set_error_cb(conf.get(), remember_error);
-  rd_kafka_conf_set_log_cb(conf.get(), ignore_log);
+  kafka().rd_kafka_conf_set_opaque(conf.get(), this);
+  kafka().rd_kafka_conf_set_error_cb(conf.get(), remember_error);
+  kafka().rd_kafka_conf_set_log_cb(conf.get(), ignore_log);
   consumer = conf.open(RD_KAFKA_CONSUMER);
-  rd_kafka_poll_set_consumer(consumer.get());
+  kafka().rd_kafka_poll_set_consumer(consumer.get());
 }
 
 // Calls ask(timeout_ms), which returns an error of librdkafka, until it succeeds or time is up.
@@ -88,18 +90,15 @@ template <class Ask>
 void KafkaReader::State::ask(Ask&& ask) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(address.timeout_ms);
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    const rd_kafka_resp_err_t error =
-        ask(static_cast<int>(std::clamp<int64_t>(left, 1, kRequestMs)));
+    const rd_kafka_resp_err_t error = ask(std::clamp<int>(poll_timeout(deadline), 1, kRequestMs));
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
-    KafkaMessage(rd_kafka_consumer_poll(consumer.get(), 0));  // calls remember_error
+    KafkaMessage(kafka().rd_kafka_consumer_poll(consumer.get(), 0));  // calls remember_error
     if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted while connecting to Kafka");
     if (Clock::now() >= deadline) {
       throw Error(ErrorCode::kUnavailable,
                   cat("kafka: no answer about topic ", address.topic, " from ", address.brokers,
                       " within ", address.timeout_ms,
-                      " ms: ", last_error.empty() ? rd_kafka_err2str(error) : last_error,
+                      " ms: ", last_error.empty() ? kafka().rd_kafka_err2str(error) : last_error,
                       "; check the address and that brokers run (timeout_ms allows more time)"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -111,10 +110,11 @@ int32_t KafkaReader::State::count_partitions() {
   int32_t count = 0;
   ask([&](int timeout_ms) {
     const rd_kafka_metadata_t* all = nullptr;
-    const auto error = rd_kafka_metadata(consumer.get(), 1, nullptr, &all, timeout_ms);
+    const auto error = kafka().rd_kafka_metadata(consumer.get(), 1, nullptr, &all, timeout_ms);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return error;
-    const std::unique_ptr<const rd_kafka_metadata_t, KafkaDeleter<rd_kafka_metadata_destroy>> owned(
-        all);
+    const std::unique_ptr<const rd_kafka_metadata_t,
+                          KafkaDeleter<&KafkaLibrary::rd_kafka_metadata_destroy>>
+        owned(all);
     const std::span topics(all->topics, static_cast<size_t>(all->topic_cnt));
     const auto found = std::find_if(topics.begin(), topics.end(), [&](const auto& topic) {
       return address.topic == topic.topic;
@@ -137,11 +137,12 @@ void KafkaReader::State::throw_unknown_topic(std::span<const rd_kafka_metadata_t
 
 // The offset of the first message of this time or later; -1: there is none.
 int64_t KafkaReader::State::offset_at(int32_t partition, int64_t unix_ms) {
-  const KafkaPartitions list(rd_kafka_topic_partition_list_new(1));
-  auto* entry = rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), partition);
+  const KafkaPartitions list(kafka().rd_kafka_topic_partition_list_new(1));
+  auto* entry =
+      kafka().rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), partition);
   ask([&](int timeout_ms) {
     entry->offset = unix_ms;
-    const auto error = rd_kafka_offsets_for_times(consumer.get(), list.get(), timeout_ms);
+    const auto error = kafka().rd_kafka_offsets_for_times(consumer.get(), list.get(), timeout_ms);
     return error == RD_KAFKA_RESP_ERR_NO_ERROR ? entry->err : error;
   });
   return entry->offset >= 0 ? entry->offset : -1;
@@ -150,8 +151,8 @@ int64_t KafkaReader::State::offset_at(int32_t partition, int64_t unix_ms) {
 void KafkaReader::State::find_start(int32_t number, const std::vector<KafkaOffset>& resume) {
   int64_t first = 0, end = 0;
   ask([&](int timeout_ms) {
-    return rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(), number, &first,
-                                            &end, timeout_ms);
+    return kafka().rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(), number,
+                                                    &first, &end, timeout_ms);
   });
   Partition state;
   const auto saved = std::find_if(resume.begin(), resume.end(), [&](const KafkaOffset& each) {
@@ -192,16 +193,17 @@ int64_t KafkaReader::State::after_gap(int32_t partition, int64_t wanted, int64_t
 
 void KafkaReader::State::assign() {
   const KafkaPartitions list(
-      rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
+      kafka().rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
   for (size_t i = 0; i < partitions.size(); ++i) {
     if (partitions[i].done) continue;
-    rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), start[i].partition)
+    kafka()
+        .rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), start[i].partition)
         ->offset = partitions[i].next;
   }
-  const auto error = rd_kafka_assign(consumer.get(), list.get());
+  const auto error = kafka().rd_kafka_assign(consumer.get(), list.get());
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
     throw Error(ErrorCode::kInternal,
-                cat("kafka: reading ", address.topic, ": ", rd_kafka_err2str(error)));
+                cat("kafka: reading ", address.topic, ": ", kafka().rd_kafka_err2str(error)));
 }
 
 bool KafkaReader::State::finished() const {
@@ -216,10 +218,10 @@ void KafkaReader::State::fail(const std::string& why) {
 void KafkaReader::State::skip_gap(int32_t number) {
   int64_t first = 0, end = 0;
   Partition& state = partition(number);
-  const auto error = rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(), number,
-                                                      &first, &end, kRequestMs);
+  const auto error = kafka().rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(),
+                                                              number, &first, &end, kRequestMs);
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    fail(rd_kafka_err2str(error));
+    fail(kafka().rd_kafka_err2str(error));
   } else {
     EMBLEM_REQUIRE(state.next <= end, "kafka: ", name(number), " ends at ", end,
                    ", but was read up to ", state.next, "; was the topic created again?");
@@ -239,10 +241,10 @@ void KafkaReader::State::handle_error(const rd_kafka_message_t& message) {
     case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
       return skip_gap(message.partition);
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-      throw Error(ErrorCode::kPermissionDenied,
-                  cat("kafka: topic ", address.topic, ": ", rd_kafka_message_errstr(&message)));
+      throw Error(ErrorCode::kPermissionDenied, cat("kafka: topic ", address.topic, ": ",
+                                                    kafka().rd_kafka_message_errstr(&message)));
     default:
-      fail(rd_kafka_message_errstr(&message));
+      fail(kafka().rd_kafka_message_errstr(&message));
   }
 }
 
@@ -263,7 +265,7 @@ KafkaReader::KafkaReader(const KafkaAddress& address, const std::vector<KafkaOff
   state_->assign();
 }
 
-KafkaReader::~KafkaReader() { rd_kafka_consumer_close(state_->consumer.get()); }
+KafkaReader::~KafkaReader() { kafka().rd_kafka_consumer_close(state_->consumer.get()); }
 
 const std::vector<KafkaOffset>& KafkaReader::start() const { return state_->start; }
 const std::string& KafkaReader::problem() const { return state_->problem; }
@@ -273,7 +275,7 @@ KafkaReader::Polled KafkaReader::poll(int timeout_ms,
                                       const std::function<void(const KafkaRecord&)>& take) {
   State& state = *state_;
   if (state.finished()) return Polled::kEnd;
-  const KafkaMessage message(rd_kafka_consumer_poll(state.consumer.get(), timeout_ms));
+  const KafkaMessage message(kafka().rd_kafka_consumer_poll(state.consumer.get(), timeout_ms));
   if (!state.last_error.empty()) state.fail(std::exchange(state.last_error, {}));
   if (message == nullptr) return Polled::kNothing;
   if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -288,7 +290,7 @@ KafkaReader::Polled KafkaReader::poll(int timeout_ms,
   partition.done = partition.next >= partition.end;
   take({message->partition,
         message->offset,
-        std::max<int64_t>(0, rd_kafka_message_timestamp(message.get(), nullptr)),
+        std::max<int64_t>(0, kafka().rd_kafka_message_timestamp(message.get(), nullptr)),
         {static_cast<const char*>(message->payload), message->len}});
   return Polled::kRecord;
 }
@@ -298,8 +300,8 @@ std::vector<KafkaOffset> KafkaReader::ends() const {
   for (size_t i = 0; i < state_->partitions.size(); ++i) {
     int64_t first = 0, end = 0;
     const int32_t number = state_->start[i].partition;
-    rd_kafka_get_watermark_offsets(state_->consumer.get(), state_->address.topic.c_str(), number,
-                                   &first, &end);
+    kafka().rd_kafka_get_watermark_offsets(state_->consumer.get(), state_->address.topic.c_str(),
+                                           number, &first, &end);
     ends.push_back({number, std::max(end, state_->partitions[i].next)});
   }
   return ends;

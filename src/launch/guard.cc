@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/system/pipe.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -39,11 +40,9 @@ constexpr size_t kMostGroups = 4096;
 }  // namespace
 
 Guard::Guard() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ErrorCode::kUnavailable, cat("cannot create a pipe: ", std::strerror(errno)));
-  FileDescriptor reader(ends[0]);
-  to_guard_ = FileDescriptor(ends[1]);
+  Pipe messages = make_pipe();
+  const FileDescriptor reader = std::move(messages.reader);
+  to_guard_ = std::move(messages.writer);
   process_ = fork();
   if (process_ < 0)
     throw Error(ErrorCode::kUnavailable, cat("cannot start a process: ", std::strerror(errno)));

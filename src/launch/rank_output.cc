@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "core/system/log.h"
+#include "core/system/pipe.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -30,20 +31,9 @@ void set_nonblocking(int descriptor) {
   fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-struct Pair {
-  FileDescriptor reader{-1}, writer{-1};
-};
-
-Pair make_pipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) unavailable("cannot create a pipe for the output of a rank");
-  set_nonblocking(ends[0]);
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
 // A terminal that passes bytes on as they are and has the size of `like`. No reader: there is none.
-Pair make_terminal(int like) {
-  Pair pair;
+Pipe make_terminal(int like) {
+  Pipe pair;
   pair.reader = FileDescriptor(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (pair.reader.get() < 0 || grantpt(pair.reader.get()) != 0 || unlockpt(pair.reader.get()) != 0)
     return {};
@@ -117,10 +107,13 @@ RankOutput::RankOutput(int rank, Console& console, const std::string& log_folder
 RankOutput::~RankOutput() = default;
 
 FileDescriptor RankOutput::open(Stream& stream) {
-  Pair pair;
+  Pipe pair;
   if (rank_ == 0 && isatty(stream.to) == 1) pair = make_terminal(stream.to);
   stream.is_terminal = pair.reader.get() >= 0;
-  if (!stream.is_terminal) pair = make_pipe();
+  if (!stream.is_terminal) {
+    pair = make_pipe();
+    set_nonblocking(pair.reader.get());
+  }
   stream.descriptor = std::move(pair.reader);
   return std::move(pair.writer);
 }

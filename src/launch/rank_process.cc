@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "comm/tcp/launcher.h"
+#include "core/system/pipe.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -45,12 +46,10 @@ RankProcess::RankProcess(const RankSlot& slot, const RankCommand& command,
   program.error_output = ends.error_output.get();
   FileDescriptor input(-1);
   if (is_remote()) {
-    int control[2];
-    if (pipe2(control, O_CLOEXEC) != 0)
-      throw Error(ErrorCode::kUnavailable, cat("cannot create a pipe: ", std::strerror(errno)));
-    input = FileDescriptor(control[0]);
-    control_ = FileDescriptor(control[1]);
-    fcntl(control[1], F_SETFL, O_NONBLOCK);
+    Pipe control = make_pipe();
+    input = std::move(control.reader);
+    control_ = std::move(control.writer);
+    fcntl(control_.get(), F_SETFL, O_NONBLOCK);
     program.input = input.get();
     to_send_ = encode(command);
   }

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "emblem/error.h"
+#include "core/system/pipe.h"
 
 namespace emblem {
 namespace {
@@ -32,11 +32,9 @@ void on_broken_pipe(int) {}  // not SIG_IGN, which programs started from here wo
 }  // namespace
 
 SignalPipe::SignalPipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-    throw Error(ErrorCode::kUnavailable, cat("cannot create a pipe: ", std::strerror(errno)));
-  reading_end = ends[0];
-  writing_end = ends[1];
+  Pipe pipe = make_pipe(O_NONBLOCK);
+  reading_end = pipe.reader.release();
+  writing_end = pipe.writer.release();
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction action {};
     action.sa_handler = kSignals[i] == SIGPIPE ? on_broken_pipe : on_signal;

@@ -1,7 +1,6 @@
 #include "loss/from_config.h"
+#include "core/text/joined.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 
 #include <type_traits>
@@ -31,7 +30,7 @@ AnyLoss loss_from(const config::LossConfig& loss) {
   AnyLoss found;
   if (!with_loss(kAll, loss, [&](const auto& one) { found = one; }))
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("a loss is empty; set one of {}", fmt::join(names_of(kAll), ", ")));
+                cat("a loss is empty; set one of ", joined(names_of(kAll))));
   return found;
 }
 

@@ -1,11 +1,10 @@
 #include "metric/kinds.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 
 #include <vector>
 
+#include "core/text/joined.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -61,8 +60,7 @@ const MetricKind& metric_kind_of(const config::MetricConfig& metric) {
     names.push_back(kind.name);
   }
   throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("an entry of metrics names no metric; expected one of {}",
-                          fmt::join(names, ", ")));
+              cat("an entry of metrics names no metric; expected one of ", joined(names)));
 }
 
 std::string reported_name(const config::MetricConfig& metric) {
@@ -97,9 +95,21 @@ std::optional<std::string> grouping_key_of(const config::MetricConfig& metric) {
   return settings.GetReflection()->GetString(settings, key);
 }
 
+// Why it cannot measure the head, to follow "metric NAME ".
+static std::string problem_of(const MetricKind& kind, const config::MetricConfig& metric,
+                              const MeasuredHead& head) {
+  if (kind.of_ranks && !head.ranks_candidates)
+    return "ranks the candidates of one query, but this model scores single rows; use grouped_auc "
+           "or ndcg_at_k with a grouping_key instead";
+  if (head.ranks_candidates)
+    return kind.of_ranks ? ""
+                         : "is of predictions, but this model ranks candidates; use recall_at_k";
+  return kind.problem == nullptr ? "" : kind.problem(metric, head);
+}
+
 std::string metric_problem(const config::MetricConfig& metric, const MeasuredHead& head) {
   const MetricKind& kind = metric_kind_of(metric);
-  const std::string problem = kind.problem == nullptr ? "" : kind.problem(metric, head);
+  const std::string problem = problem_of(kind, metric, head);
   return problem.empty() ? "" : cat("metric ", kind.name, " ", problem);
 }
 

@@ -19,6 +19,7 @@ enum class MetricDirection { kHigherIsBetter, kLowerIsBetter, kNone };
 struct MeasuredHead {
   HeadKind kind = HeadKind::kBinary;
   int64_t classes = 1;
+  bool ranks_candidates = false;  // a matching model, which has no predictions
 
   bool has_two_outcomes() const {
     return kind == HeadKind::kBinary || (kind == HeadKind::kClass && classes == 2);
@@ -39,6 +40,8 @@ struct MetricKind {
   std::string (*second_name)(const config::MetricConfig&) = nullptr;
   // What to know to read its value right, to follow its name; "": nothing.
   std::string (*note)(const config::MetricConfig&) = nullptr;
+  // Whether it measures how candidates are ranked, and not predictions.
+  bool of_ranks = false;
 };
 
 std::span<const MetricKind> metric_kinds();

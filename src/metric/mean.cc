@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "emblem/error.h"
 #include "metric/kinds.h"
@@ -12,7 +13,8 @@ namespace {
 constexpr double kCertain = 1e-7;
 
 struct CrossEntropy {
-  double least = kCertain;
+  double least = kCertain;  // of a probability, and of its distance from 1
+  double largest_logit = std::numeric_limits<double>::infinity();
 
   void check(const MetricBatch& batch, const std::string& name) const {
     for (size_t row = 0; row < batch.labels.size(); ++row) {
@@ -29,7 +31,7 @@ struct CrossEntropy {
   double operator()(const MetricBatch& batch, size_t row) const {
     const double label = batch.labels[row];
     if (!batch.logits.empty()) {
-      const double logit = batch.logits[row];
+      const double logit = std::clamp<double>(batch.logits[row], -largest_logit, largest_logit);
       return std::max(logit, 0.0) - logit * label + std::log1p(std::exp(-std::abs(logit)));
     }
     const double p = std::clamp<double>(batch.predictions[row], least, 1.0 - least);
@@ -102,7 +104,8 @@ class Mean final : public Metric {
 
 class NormalizedEntropy final : public Metric {
  public:
-  NormalizedEntropy(double eta, std::string name) : Metric(std::move(name)), loss_of_{eta} {}
+  NormalizedEntropy(double eta, std::string name)
+      : Metric(std::move(name)), loss_of_{eta, std::log1p(-eta) - std::log(eta)} {}
 
   double value() override {
     const double rate = label_.mean();

@@ -126,6 +126,14 @@ TEST(NormalizedEntropy, IsTheRatioOfTwoLogLosses) {
                    value_of(make_log_loss(), kPlain) / std::log(2.0));
 }
 
+TEST(NormalizedEntropy, LimitsTheProbabilitiesOfLogitsByEta) {
+  const std::vector<float> logits = {-20, 20, 1, -1}, labels = {1, 1, 0, 0};
+  const std::vector<float> p = {0.25f, 0.75f, 0.7310586f, 0.26894143f};
+  EXPECT_NEAR(value_of(make_normalized_entropy(0.25),
+                       {.predictions = p, .labels = labels, .logits = logits}),
+              value_of(make_normalized_entropy(0.25), {.predictions = p, .labels = labels}), 1e-6);
+}
+
 TEST(NormalizedEntropy, IsUndefinedWhenAllLabelsAreEqual) {
   const std::vector<float> p = {0.25f, 0.5f}, labels = {1, 1};
   EXPECT_TRUE(

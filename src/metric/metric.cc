@@ -39,6 +39,7 @@ void Metric::add(const MetricBatch& batch) {
     check_length(batch.probabilities.size(), "probabilities of classes", of_classes);
   if (!batch.class_logits.empty())
     check_length(batch.class_logits.size(), "logits of classes", of_classes);
+  if (!batch.ranks.empty()) check_length(batch.ranks.size(), "ranks", rows);
   check_finite(batch.probabilities, "probability of a class");
   check_finite(batch.class_logits, "logit of a class");
   check_finite(batch.predictions, "prediction");

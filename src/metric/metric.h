@@ -13,6 +13,7 @@
 
 #include "core/files/byte_io.h"
 #include "emblem/error.h"
+#include "loss/candidate_rank.h"
 #include "loss/losses.h"
 
 namespace emblem {
@@ -34,6 +35,8 @@ struct MetricBatch {
   int64_t classes = 1;                   // above 1: the label is the number of a class
   std::span<const float> probabilities;  // [rows, classes]; empty for one class
   std::span<const float> class_logits;   // [rows, classes], or empty
+  // Of a model that ranks candidates, instead of predictions; else empty.
+  std::span<const CandidateRank> ranks;
 
   float weight(size_t row) const { return weights.empty() ? 1.0f : weights[row]; }
 };
@@ -130,6 +133,15 @@ std::unique_ptr<Metric> make_grouped_xauc(std::string name = "grouped_xauc");
 // Without a name it is "ndcg@10" for k = 10.
 std::unique_ptr<Metric> make_ndcg_at_k(int64_t k, std::string name = "");
 
+// ---- models that rank candidates ----
+
+// The share of rows whose own item is among the k candidates that score highest, where candidates
+// with equal scores are in random order: a model that gives all the same score gets k / candidates.
+// Without a name it is "recall@5" for k = 5.
+std::unique_ptr<Metric> make_recall_at_k(int64_t k, std::string name = "");
+// `factor` times the mean over rows of CandidateRank::loss.
+std::unique_ptr<Metric> make_rank_loss(double factor, std::string name);
+
 // ---- models of several classes ----
 
 enum class ClassAverage { kMacro, kWeighted };  // plain, or by the rows of each class
@@ -164,8 +176,8 @@ std::unique_ptr<Metric> make_mean_label(std::string name = "mean_label");
 std::unique_ptr<Metric> make_mean_prediction(std::string name = "mean_prediction");
 
 // Log loss divided by the log loss of always predicting the mean label: 1 is no better than that.
-// `eta` keeps probabilities away from 0 and 1 where no logits are given. Undefined when all labels
-// are equal.
+// `eta` keeps probabilities, also those of logits, away from 0 and 1. Undefined when all labels are
+// equal.
 std::unique_ptr<Metric> make_normalized_entropy(double eta,
                                                 std::string name = "normalized_entropy");
 

@@ -1,5 +1,3 @@
-#include "metric/recall.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -7,55 +5,72 @@
 #include "metric/kinds.h"
 
 namespace emblem {
+namespace {
 
-double recall_at_k(std::span<const float> scores, int64_t target, int64_t k) {
-  EMBLEM_REQUIRE(target >= 0 && target < static_cast<int64_t>(scores.size()), "recall@", k,
-                 ": target ", target, " is outside the ", scores.size(), " candidates");
-  int64_t better = 0, equal = 0;  // `equal` counts the target itself
-  for (const float score : scores) {
-    EMBLEM_REQUIRE(!std::isnan(score), "recall@", k, ": a candidate's score is NaN");
-    better += score > scores[target];
-    equal += score == scores[target];
+// The chance that a row's own item is among the k best.
+struct AmongBest {
+  int64_t k;
+
+  double operator()(const CandidateRank& rank) const {
+    return std::clamp((static_cast<double>(k) - rank.better) / rank.equal, 0.0, 1.0);
   }
-  return std::clamp(static_cast<double>(k - better) / static_cast<double>(equal), 0.0, 1.0);
-}
+};
 
-RecallAtK::RecallAtK(int64_t k) : k_(k) {
+struct RankLoss {
+  double operator()(const CandidateRank& rank) const { return rank.loss; }
+};
+
+// The weighted mean of a number of each row's rank.
+template <class OfRank>
+class RankMean final : public Metric {
+ public:
+  RankMean(OfRank of_rank, double factor, std::string name)
+      : Metric(std::move(name)), of_rank_(of_rank), factor_(factor) {}
+
+  double value() override { return factor_ * mean_.mean(); }
+  void merge(const Metric& other) override { mean_.add(same_kind<RankMean>(other).mean_); }
+  void save(ByteWriter& bytes) const override { mean_.save(bytes); }
+  void restore(ByteReader& bytes) override { mean_.restore(bytes); }
+
+ protected:
+  void check(const MetricBatch& batch) const override {
+    EMBLEM_REQUIRE(batch.ranks.size() == batch.labels.size(), "metric ", name(),
+                   " needs the rank of each row's item, but the batch has ", batch.ranks.size(),
+                   " for ", batch.labels.size());
+    for (const CandidateRank& rank : batch.ranks)
+      EMBLEM_REQUIRE(std::isfinite(rank.loss), "metric ", name(), " got a loss of ", rank.loss,
+                     " (has the model diverged? try a lower learning rate)");
+  }
+  void accumulate(const MetricBatch& batch) override {
+    for (size_t row = 0; row < batch.ranks.size(); ++row)
+      mean_.add(of_rank_(batch.ranks[row]), batch.weight(row));
+  }
+
+ private:
+  OfRank of_rank_;
+  double factor_;
+  WeightedMean mean_;
+};
+
+}  // namespace
+
+std::unique_ptr<Metric> make_recall_at_k(int64_t k, std::string name) {
   EMBLEM_REQUIRE(k >= 1, "recall_at_k has top_k: ", k, ", but it must be at least 1");
+  if (name.empty()) name = cat("recall@", k);
+  return std::make_unique<RankMean<AmongBest>>(AmongBest{k}, 1.0, std::move(name));
 }
 
-std::string RecallAtK::name() const { return cat("recall@", k_); }
-
-void RecallAtK::add(View<const float> scores, std::span<const int64_t> targets) {
-  EMBLEM_REQUIRE(static_cast<int64_t>(targets.size()) == scores.rows, "recall@", k_, " got ",
-                 targets.size(), " targets for ", scores.rows, " queries");
-  double hits = 0;
-  for (int64_t query = 0; query < scores.rows; ++query) {
-    hits += recall_at_k({scores.row(query), static_cast<size_t>(scores.cols)}, targets[query], k_);
-  }
-  hits_ += hits;
-  queries_ += scores.rows;
-}
-
-double RecallAtK::value() const {
-  return queries_ > 0 ? hits_ / static_cast<double>(queries_) : kUndefined;
-}
-
-void RecallAtK::merge(const RecallAtK& other) {
-  EMBLEM_REQUIRE(k_ == other.k_, "cannot merge recall@", other.k_, " into recall@", k_);
-  hits_ += other.hits_;
-  queries_ += other.queries_;
+std::unique_ptr<Metric> make_rank_loss(double factor, std::string name) {
+  return std::make_unique<RankMean<RankLoss>>(RankLoss{}, factor, std::move(name));
 }
 
 MetricKind recall_at_k_metric() {
   return {.name = "recall_at_k",
-          .make = [](const config::MetricConfig&, const MeasuredHead&,
-                     std::string) -> std::unique_ptr<Metric> {
-            throw Error(ErrorCode::kInvalidArgument,
-                        "metric recall_at_k is not supported: it ranks the candidates of one "
-                        "query, but this model scores single rows; use grouped_auc or ndcg_at_k "
-                        "with a grouping_key instead");
-          }};
+          .make =
+              [](const config::MetricConfig& metric, const MeasuredHead&, std::string name) {
+                return make_recall_at_k(metric.recall_at_k().top_k(), std::move(name));
+              },
+          .of_ranks = true};
 }
 
 }  // namespace emblem

@@ -1,5 +1,3 @@
-#include "metric/recall.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -7,6 +5,8 @@
 #include <numeric>
 
 #include "core/math/random.h"
+#include "metric/kinds.h"
+#include "metric/metric.h"
 
 namespace emblem {
 namespace {
@@ -14,19 +14,25 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(RecallAtK, SaysWhetherTheTargetIsAmongTheBest) {
-  const std::vector<float> scores = {0.1f, 0.9f, 0.5f, 0.7f};
-  EXPECT_EQ(recall_at_k(scores, 1, 1), 1.0);
-  EXPECT_EQ(recall_at_k(scores, 3, 1), 0.0);
-  EXPECT_EQ(recall_at_k(scores, 3, 2), 1.0);
-  EXPECT_EQ(recall_at_k(scores, 0, 3), 0.0);
-  EXPECT_EQ(recall_at_k(scores, 0, 100), 1.0);
+double recall_of(const std::vector<CandidateRank>& ranks, int64_t k,
+                 const std::vector<float>& weights = {}) {
+  const auto recall = make_recall_at_k(k);
+  const std::vector<float> rows(ranks.size());
+  recall->add({.predictions = rows, .labels = rows, .weights = weights, .ranks = ranks});
+  return recall->value();
+}
+
+TEST(RecallAtK, SaysWhetherTheItemIsAmongTheBest) {
+  const CandidateRank first{.better = 0}, third{.better = 2};
+  EXPECT_EQ(recall_of({first}, 1), 1.0);
+  EXPECT_EQ(recall_of({third}, 2), 0.0);
+  EXPECT_EQ(recall_of({third}, 3), 1.0);
+  EXPECT_EQ(recall_of({third}, 100), 1.0);
 }
 
 TEST(RecallAtK, SharesTheLastPlacesAmongTies) {
-  const std::vector<float> equal(8, 0.5f);
-  EXPECT_EQ(recall_at_k(equal, 0, 2), 0.25);
-  EXPECT_EQ(recall_at_k(equal, 7, 2), 0.25);
+  EXPECT_EQ(recall_of({{.better = 0, .equal = 8}}, 2), 0.25);
+  EXPECT_EQ(recall_of({{.better = 3, .equal = 4}}, 5), 0.5);
 }
 
 TEST(RecallAtK, AgreesWithSortingWhenNothingTies) {
@@ -38,46 +44,58 @@ TEST(RecallAtK, AgreesWithSortingWhenNothingTies) {
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(),
               [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
-    const int64_t target = static_cast<int64_t>(random.below(20));
+    const auto target = static_cast<int64_t>(random.below(20));
     const bool hit = std::find(order.begin(), order.begin() + 5, target) != order.begin() + 5;
-    EXPECT_EQ(recall_at_k(scores, target, 5), hit ? 1.0 : 0.0);
+    CandidateRank rank;
+    for (const float score : scores) rank.better += score > scores[target] ? 1.0f : 0.0f;
+    EXPECT_EQ(recall_of({rank}, 5), hit ? 1.0 : 0.0);
   }
 }
 
-TEST(RecallAtK, IsTheMeanOverQueries) {
-  RecallAtK recall(1), more(1);
-  EXPECT_EQ(recall.name(), "recall@1");
-  EXPECT_TRUE(std::isnan(recall.value()));
-  const std::vector<float> scores = {1, 2, 3, /**/ 3, 2, 1};
-  const std::vector<int64_t> targets = {2, 2};
-  recall.add({scores.data(), 2, 3}, targets);
-  EXPECT_EQ(recall.value(), 0.5);
-  more.add({scores.data(), 1, 3}, std::span(targets).first(1));
-  recall.merge(more);
-  EXPECT_DOUBLE_EQ(recall.value(), 2.0 / 3);
+TEST(RecallAtK, IsTheWeightedMeanOverRows) {
+  const auto recall = make_recall_at_k(1);
+  EXPECT_EQ(recall->name(), "recall@1");
+  EXPECT_TRUE(std::isnan(recall->value()));
+  EXPECT_EQ(recall_of({{.better = 0}, {.better = 1}}, 1), 0.5);
+  EXPECT_EQ(recall_of({{.better = 0}, {.better = 1}}, 1, {3, 1}), 0.75);
+}
+
+TEST(RankLoss, IsTheWeightedMeanOverRows) {
+  const auto loss = make_rank_loss(2.0, "softmax_cross_entropy");
+  const std::vector<CandidateRank> ranks = {{.loss = 1}, {.loss = 3}};
+  const std::vector<float> rows(2), weights = {1, 3};
+  loss->add({.predictions = rows, .labels = rows, .weights = weights, .ranks = ranks});
+  EXPECT_DOUBLE_EQ(loss->value(), 5.0);
 }
 
 TEST(RecallAtK, RejectsBadInputAndAddsNothing) {
-  RecallAtK recall(2);
-  const std::vector<float> scores = {1, 2}, bad = {1, NAN};
-  const std::vector<int64_t> outside = {2}, inside = {0}, two = {0, 1};
-  EXPECT_THAT(
-      [&] {
-        recall.add({scores.data(), 1, 2}, outside);
-      },
-      ThrowsMessage<Error>(HasSubstr("target 2 is outside the 2 candidates")));
-  EXPECT_THAT(
-      [&] {
-        recall.add({bad.data(), 1, 2}, inside);
-      },
-      ThrowsMessage<Error>(HasSubstr("NaN")));
-  EXPECT_THAT(
-      [&] {
-        recall.add({scores.data(), 1, 2}, two);
-      },
-      ThrowsMessage<Error>(HasSubstr("2 targets for 1 queries")));
-  EXPECT_TRUE(std::isnan(recall.value()));
-  EXPECT_THAT([] { RecallAtK{0}; }, ThrowsMessage<Error>(HasSubstr("top_k: 0")));
+  const auto recall = make_recall_at_k(2);
+  const std::vector<float> rows(2);
+  const std::vector<CandidateRank> one(1), bad = {{}, {.loss = NAN}};
+  const auto add = [&](std::span<const CandidateRank> ranks) {
+    recall->add({.predictions = rows, .labels = rows, .ranks = ranks});
+  };
+  EXPECT_THAT([&] { add(one); }, ThrowsMessage<Error>(HasSubstr("1 ranks for 2 predictions")));
+  EXPECT_THAT([&] { add({}); }, ThrowsMessage<Error>(HasSubstr("needs the rank of each row")));
+  EXPECT_THAT([&] { add(bad); }, ThrowsMessage<Error>(HasSubstr("a loss of nan")));
+  EXPECT_TRUE(std::isnan(recall->value()));
+  EXPECT_THAT([] { make_recall_at_k(0); }, ThrowsMessage<Error>(HasSubstr("top_k: 0")));
+}
+
+TEST(RecallAtK, IsTheOnlyMetricOfModelsThatRankCandidates) {
+  for (const auto& [metric, of_matching, of_others] :
+       {std::tuple("recall", "", "ranks the candidates"), {"auc", "use recall_at_k", ""}}) {
+    config::MetricConfig settings;
+    if (std::string(metric) == "recall")
+      settings.mutable_recall_at_k();
+    else
+      settings.mutable_auc();
+    EXPECT_THAT(metric_problem(settings, {.ranks_candidates = true}), HasSubstr(of_matching));
+    EXPECT_EQ(metric_problem(settings, {.ranks_candidates = true}).empty(),
+              std::string(of_matching).empty());
+    EXPECT_THAT(metric_problem(settings, {}), HasSubstr(of_others));
+    EXPECT_EQ(metric_problem(settings, {}).empty(), std::string(of_others).empty());
+  }
 }
 
 }  // namespace

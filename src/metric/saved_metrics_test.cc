@@ -15,6 +15,7 @@ namespace {
 struct SavedMetricsRows {
   std::vector<float> predictions, labels, logits, weights, probabilities, class_logits;
   std::vector<int64_t> groups;
+  std::vector<CandidateRank> ranks;
   int64_t classes = 1;
 
   SavedMetricsRows(size_t count, int64_t of_classes, bool weighted, uint64_t seed)
@@ -25,6 +26,7 @@ struct SavedMetricsRows {
       labels.push_back(
           static_cast<float>(random.below(static_cast<size_t>(std::max<int64_t>(2, classes)))));
       groups.push_back(static_cast<int64_t>(random.below(9)) - 4);
+      ranks.push_back({uniform(), static_cast<float>(random.below(9)), 1.0f});
       if (weighted) weights.push_back(uniform() * 3);
       logits.push_back(uniform() * 6 - 3);
       predictions.push_back(1 / (1 + std::exp(-logits.back())));
@@ -54,7 +56,8 @@ struct SavedMetricsRows {
             .groups = part(groups),
             .classes = classes,
             .probabilities = part(probabilities, of_row),
-            .class_logits = part(class_logits, of_row)};
+            .class_logits = part(class_logits, of_row),
+            .ranks = part(ranks)};
   }
 };
 
@@ -86,6 +89,8 @@ const Case kCases[] = {
     {[] { return make_loss_metric(losses::L2Loss{}, 1.0, "loss"); }},
     {[] { return make_loss_metric(losses::JrcLoss{0.5f}, 1.0, "loss"); }, 2},
     {[] { return make_loss_metric(losses::LambdaRankLoss{}, 1.0, "loss"); }},
+    {[] { return make_recall_at_k(3); }, 1, Case::kCounts},
+    {[] { return make_rank_loss(2.0, "loss"); }},
     {[] { return make_log_loss(); }},
     {[] { return make_mean_absolute_error(); }},
     {[] { return make_mean_squared_error(); }},

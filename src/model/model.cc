@@ -198,6 +198,9 @@ double Model::squared_embedding_gradient_norm(const Context& context) {
 void Model::update_embeddings(const Context& context, float scale, float learning_rate,
                               int64_t step) {
   clock_.begin(context, "update");
+  // All lookups take their memory before one of them updates its rows.
+  if (!looks_up_when_run_)
+    for (ModelLookup& lookup : lookups_) lookup.prepare_backward(context, graph_);
   for (ModelLookup& lookup : lookups_)
     lookup.backward(context, graph_, {scale, learning_rate, step});
   clock_.end(context, stages_.update);

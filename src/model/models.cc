@@ -1,9 +1,8 @@
 #include "model/models.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 
+#include "core/text/joined.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -24,6 +23,8 @@ namespace emblem {
   MODEL(dbmtl)               \
   MODEL(ple)                 \
   MODEL(pepnet)              \
+  MODEL(dssm)                \
+  MODEL(dssm_v2)             \
   MODEL(rocket_launching)    \
   MODEL(lr)                  \
   MODEL(fm)                  \
@@ -78,7 +79,7 @@ std::vector<Head> build_model(Graph& graph, ModelInputs& inputs) {
   const ModelConfig& model = inputs.config().model_config();
   const ModelKind* kind = find_model(model);
   EMBLEM_REQUIRE(kind != nullptr, "model \"", model_name(model), "\" is not supported; set one of ",
-                 fmt::format("{}", fmt::join(supported_models(), ", ")));
+                 joined(supported_models()));
   const std::vector<HeadSpec> specs = heads_of(inputs.config(), inputs.layout());
   std::vector<HeadLogits> of_heads(specs.size());  // of each head, by the models of an ensemble
   const int64_t members = model.ensemble_size();

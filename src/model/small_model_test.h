@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "config/feature/items.h"
 #include "config/load/load.h"
 #include "core/math/random.h"
 #include "data/batch.h"
@@ -13,6 +14,8 @@
 #include "model/model.h"
 
 namespace emblem {
+
+inline constexpr int32_t kSampledItems = 5;  // of a batch, where the layout has items
 
 struct SmallBatchShape {
   int64_t rows = 8;
@@ -36,11 +39,15 @@ inline Batch random_batch(const FeatureLayout& layout, const SmallBatchShape& sh
   for (size_t s = 0; s < layout.sequences.size(); ++s) {
     SequenceColumn& column = batch.sequences[s];
     column.offsets.push_back(0);
+    const bool is_of_items = static_cast<int64_t>(s) == items_in(layout);
     for (int64_t row = 0; row < shape.rows; ++row)
       column.offsets.push_back(
           column.offsets.back() +
-          static_cast<int32_t>(shape.fewest_elements +
-                               below(shape.most_elements - shape.fewest_elements + 1)));
+          static_cast<int32_t>(is_of_items
+                                   ? 1
+                                   : shape.fewest_elements +
+                                         below(shape.most_elements - shape.fewest_elements + 1)));
+    if (is_of_items) column.offsets.back() += kSampledItems;
     column.numbers.resize(static_cast<size_t>(column.elements() * layout.sequences[s].dense_cols));
     for (float& value : column.numbers) value = random.uniform() - 0.5f;
   }

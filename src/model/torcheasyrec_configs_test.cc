@@ -41,15 +41,12 @@ TEST(TorchEasyRecConfigs, IsCheckedUnchanged) {
   const char* root = std::getenv("EMBLEM_TORCHEASYREC");
   if (root == nullptr) GTEST_SKIP() << "EMBLEM_TORCHEASYREC names no copy of TorchEasyRec";
   const std::map<std::string, std::string> refused = {
-      {"examples/dssm_taobao", "model \"dssm\" is not supported yet"},
-      {"examples/dssm_v2_taobao", "model \"dssm_v2\" is not supported yet"},
       {"examples/mind_taobao", "model \"mind\" is not supported yet"},
       {"examples/tdm_taobao", "model \"tdm\" is not supported yet"},
       {"examples/wukong_criteo",
        "wukong.dense_mlp ends in 128 units, but the features of group \"sparse\" have "
        "embedding_dim 16; make them equal"},
-      {"tzrec/benchmark/configs/kuairand/dlrm_hstu", "model \"dlrm_hstu\" is not supported yet"},
-      {"tzrec/benchmark/configs/taobao/dssm_taobao", "model \"dssm\" is not supported yet"}};
+      {"tzrec/benchmark/configs/kuairand/dlrm_hstu", "model \"dlrm_hstu\" is not supported yet"}};
   for (const char* folder : {"tzrec/benchmark/configs", "examples"}) {
     for (const auto& file :
          std::filesystem::recursive_directory_iterator(std::filesystem::path(root) / folder)) {
@@ -103,6 +100,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Expected{BENCHMARK("taobao_ccp/dbmtl"), 561090},
                     Expected{BENCHMARK("taobao_ccp/mmoe"), 166080},
                     Expected{BENCHMARK("taobao_ccp/ple"), 800748},
+                    Expected{BENCHMARK("taobao/dssm_taobao"), 501632},
+                    Expected{EXAMPLE("dssm_taobao"), 501632},
+                    Expected{EXAMPLE("dssm_v2_taobao"), 501632},
                     Expected{EXAMPLE("multi_tower_taobao"), 477057},
                     Expected{EXAMPLE("multi_tower_din_taobao"), 373122},
                     Expected{EXAMPLE("masknet_criteo"), 4416984},

@@ -9,7 +9,8 @@
 
 namespace emblem {
 
-// Labels and weights of losses stay in fp32; all else that ops read and write is narrow.
+// Labels and weights of losses, and results that losses read in fp32, are in it; all else that ops
+// read and write is narrow.
 void GraphState::plan_types() {
   if (precision == DType::kF32) return;
   std::map<const Tensor*, NodeState*> states;
@@ -20,7 +21,10 @@ void GraphState::plan_types() {
   }
   for (const auto& op : ops) {
     for (size_t i = 0; i < op->inputs().size(); ++i) {
-      if (op->reads_fp32(i)) op->inputs()[i]->dtype = DType::kF32;
+      if (!op->reads_fp32(i)) continue;
+      op->inputs()[i]->dtype = DType::kF32;
+      NodeState& input = *states[op->inputs()[i]];
+      if (input.kind == Kind::kComputed) input.has_wide_value = false;
     }
   }
   for (const auto& op : ops) {

@@ -1,11 +1,11 @@
 #include "optim/parameter_parts.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <regex>
 
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -53,7 +53,7 @@ void append(const WeightRange& range, std::vector<WeightRange>& ranges) {
       fmt::format("dense_optimizer.part_optimizers: regex_pattern \"{}\" matches no "
                   "parameter that is not matched by an earlier one{}; the model has {}{}",
                   printable(pattern), nearest ? cat(" (did you mean \"", *nearest, "\"?)") : "",
-                  fmt::join(names.begin(), names.begin() + shown, ", "),
+                  joined(std::span(names).first(shown)),
                   shown < names.size() ? cat(" and ", names.size() - shown, " more") : ""));
 }
 

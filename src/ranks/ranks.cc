@@ -53,13 +53,17 @@ void tell_other_ranks(const RankOptions& options, const std::string& transport,
                  problem.what());
 }
 
+TcpSettings tcp_settings_of(const RankOptions& options, uint64_t configuration) {
+  TcpSettings settings;
+  settings.join.configuration = configuration;
+  settings.join.join_seconds = options.join_seconds;
+  settings.collective_seconds = options.collective_seconds;
+  settings.watch = Runtime::current().watch_settings();
+  return settings;
+}
+
 void JobRanks::connect(const RankPlace& place, const std::string& transport, uint64_t settings) {
-  TcpSettings tcp;
-  tcp.join.configuration = settings;
-  tcp.join.join_seconds = options_.join_seconds;
-  tcp.collective_seconds = options_.collective_seconds;
-  tcp.watch = Runtime::current().watch_settings();
-  ranks_ = open_communicator(place, transport, tcp);
+  ranks_ = open_communicator(place, transport, tcp_settings_of(options_, settings));
   choose_gpu(*ranks_, Runtime::current().options().set_variable);
   world_ = World{.ranks = ranks_.get(), .shards = ranks_->size()};
 }

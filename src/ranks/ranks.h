@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/tcp/launcher.h"
+#include "comm/tcp/tcp.h"
 #include "config/proto/pipeline.pb.h"
 #include "data/source/storage.h"
 #include "train/run/world.h"
@@ -20,6 +21,9 @@ void silence_other_ranks(const RankOptions& options);
 // For a rank that ends before TrainingRanks is made: the others, which wait for it, end as well.
 void tell_other_ranks(const RankOptions& options, const std::string& transport,
                       const Error& problem);
+
+// How a rank joins its job; ranks with another `configuration` are refused.
+TcpSettings tcp_settings_of(const RankOptions& options, uint64_t configuration);
 
 // What commands that may run as several ranks do together. Ranks other than 0 show warnings
 // only. Ranks of a host use its GPUs in turn; it is made before CUDA is used.

@@ -4,6 +4,7 @@
 
 #include "data/source/data_set_manifest.h"
 #include "remote/remote_test.h"
+#include "remote/work_folder.h"
 
 namespace emblem {
 namespace {
@@ -83,6 +84,22 @@ TEST_F(DatasetUploadTest, AnUploadThatFailsAtAnyRequestIsNotReadAsWhole) {
     }
     EXPECT_TRUE(reached_end);
   }
+}
+
+TEST_F(DatasetUploadTest, WhatAKilledWriterLeftInTheCacheIsRemovedByTheNextOne) {
+  const auto one = storage();
+  const std::string copies = folder_.path("cache/models/");
+  upload(*one, "rows", Overwrite::kRefuse);
+  for (const char* name : {"write-1-0", "write-999999999-3", "view-7-0"})
+    write(copies + name + "/data", "rows of a killed process");
+  const WorkFolder used(*one, "s3://b/other");
+  write_text_file_atomically(used.path() + "/part-0", "rows of another one");
+  upload(*one, "rows", Overwrite::kReplace);
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(copies))
+    if (entry.is_directory()) left.insert(entry.path());
+  EXPECT_EQ(left, (std::set<std::string>{used.path(), copies + "view-7-0"}));
+  EXPECT_EQ(read_text_file(used.path() + "/part-0"), "rows of another one");
 }
 
 TEST_F(DatasetUploadTest, AMissingOrCutObjectIsNamed) {

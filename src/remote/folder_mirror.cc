@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMirrorPart = ".part";
+constexpr const char* kMirrorPrefix = "view-";
 
 // Replaces what is there in one step.
 void link_folder(const std::string& to, const std::string& at) {
@@ -55,11 +56,13 @@ void remove_with_empty_folders(const std::string& local, const std::string& name
 
 FolderMirror::FolderMirror(RemoteStorage& storage, const std::string& uri, int depth)
     : folder_(storage, uri, depth) {
+  const std::string& cache = storage.cache().folder();
+  remove_unused_copies(cache, kMirrorPrefix);
   for (int number = 0; lock_ == nullptr; ++number) {
-    local_ = copy_path(storage.cache().folder(), cat("view-", ::getpid(), "-", number));
+    local_ = copy_path(cache, cat(kMirrorPrefix, ::getpid(), "-", number));
     lock_ = FileLock::try_lock(lock_of_copy(local_));
   }
-  remove_locked_copy(local_);  // left by a killed process with the same number
+  remove_locked_copy(local_);  // left meanwhile by a killed process with the same number
   make_folders(local_);
   write_copy_address(local_, folder_.uri());
 }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/files/file.h"
+#include "core/system/host_name.h"
 #include "core/text/text.h"
 #include "data/source/cache_entry.h"
 #include "emblem/error.h"
@@ -15,13 +16,11 @@
 namespace emblem {
 namespace {
 
-std::string host_name() {
+std::string this_host() {
 #if defined(EMBLEM_TEST_HOOKS)
   if (const char* name = std::getenv("EMBLEM_TEST_HOST")) return name;
 #endif
-  char host[256] = "localhost";
-  ::gethostname(host, sizeof host - 1);
-  return host;
+  return host_name();
 }
 
 std::string process_namespace() {
@@ -40,14 +39,14 @@ int64_t start_of(int64_t process) {
   }
 }
 
-std::string machine() { return cat(host_name(), " ", boot_id(), " ", process_namespace()); }
+std::string machine() { return cat(this_host(), " ", boot_id(), " ", process_namespace()); }
 
 }  // namespace
 
 LockOwner this_process() {
   std::random_device random;
   const uint64_t id = (uint64_t{random()} << 32) ^ random();
-  return {cat(std::hex, id), host_name(), machine(), ::getpid(), start_of(::getpid())};
+  return {cat(std::hex, id), this_host(), machine(), ::getpid(), start_of(::getpid())};
 }
 
 bool has_ended(const LockOwner& owner) {

@@ -250,6 +250,7 @@ StoreLock::StoreLock(RemoteStorage& storage, const std::string& folder, StoreLoc
       object_name_(name_of_claim(options.owner.id)) {
   claim_.acquire();
   thread_ = std::thread([this] { beat(); });
+  storage.remove_unfinished(folder);  // of processes that were killed
 }
 
 StoreLock::~StoreLock() {

@@ -107,8 +107,8 @@ class LockClaim {
   std::map<std::string, std::string> expired_;  // claims by id, with their version
 };
 
-// Acquired by the constructor, renewed by a thread, released by the destructor. is_held() may be
-// called by any thread.
+// Acquired by the constructor, which also removes what uploads of earlier holders left unfinished;
+// renewed by a thread, released by the destructor. is_held() may be called by any thread.
 class StoreLock {
  public:
   StoreLock(RemoteStorage& storage, const std::string& folder,

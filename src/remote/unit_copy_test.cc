@@ -207,6 +207,17 @@ TEST_F(FolderMirrorTest, WhatIsRemovedByHandIsFetchedAgain) {
   }
 }
 
+TEST_F(FolderMirrorTest, WhatAKilledServerLeftIsRemovedByTheNextOne) {
+  const auto one = storage();
+  const std::string left = folder_.path("cache/models/view-999999999-0");
+  write_unit(left + "/model.ckpt-1", "of a killed process");
+  const FolderMirror first(*one, kTestFolder, 2);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  const FolderMirror second(*one, kTestFolder, 2);
+  EXPECT_TRUE(std::filesystem::exists(first.local()));
+  EXPECT_NE(first.local(), second.local());
+}
+
 TEST_F(FolderMirrorTest, AnUnreadableObjectDoesNotKeepOthersAway) {
   put_unit("a/1", "one");
   put_unit("b/1", "two");

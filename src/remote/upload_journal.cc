@@ -7,6 +7,7 @@
 
 #include "core/files/file.h"
 #include "core/system/log.h"
+#include "core/text/json_error.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -28,7 +29,8 @@ UploadJournal::UploadJournal(std::string path) : path_(std::move(path)) {
   try {
     load();
   } catch (const std::exception& error) {
-    log_warn(cat(path_, " is damaged (", error.what(), "); the store is asked what it has"));
+    log_warn(cat(path_, " is damaged (", json_problem(error.what()),
+                 "); the store is asked what it has"));
     units_.clear();
     files_.clear();
   }

@@ -10,13 +10,20 @@
 #include "emblem/error.h"
 
 namespace emblem {
+namespace {
+
+constexpr const char* kWorkPrefix = "write-";
+
+}  // namespace
 
 WorkFolder::WorkFolder(RemoteStorage& storage, const std::string& uri) {
+  const std::string& cache = storage.cache().folder();
+  remove_unused_copies(cache, kWorkPrefix);
   for (int number = 0; lock_ == nullptr; ++number) {
-    path_ = copy_path(storage.cache().folder(), cat("write-", ::getpid(), "-", number));
+    path_ = copy_path(cache, cat(kWorkPrefix, ::getpid(), "-", number));
     lock_ = FileLock::try_lock(lock_of_copy(path_));
   }
-  remove_locked_copy(path_);  // left by a killed process with the same number
+  remove_locked_copy(path_);  // left meanwhile by a killed process with the same number
   make_folders(path_);
   write_copy_address(path_, uri);
 }

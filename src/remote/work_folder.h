@@ -9,7 +9,8 @@
 
 namespace emblem {
 
-// Counts for the size of the cache; no process removes it while this exists. Removed at the end.
+// Counts for the size of the cache; no process removes it while this exists. Removed at the end;
+// what a killed process left, by the next one that makes such a folder in the same cache.
 class WorkFolder {
  public:
   // A folder for what will be at `uri`.

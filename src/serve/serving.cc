@@ -173,6 +173,7 @@ uint16_t Serving::http_port() const { return state_->http.port(); }
 uint16_t Serving::grpc_port() const { return state_->grpc.port(); }
 uint16_t Serving::metrics_port() const { return state_->metrics.port(); }
 uint16_t Serving::health_port() const { return state_->health ? state_->health->port() : 0; }
+ModelServer& Serving::models() { return state_->models; }
 const ModelServer& Serving::models() const { return state_->models; }
 const MemoryBudget& Serving::memory() const { return state_->memory; }
 

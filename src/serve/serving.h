@@ -41,6 +41,7 @@ class Serving {
   uint16_t grpc_port() const;
   uint16_t metrics_port() const;
   uint16_t health_port() const;  // 0: there is none
+  ModelServer& models();
   const ModelServer& models() const;
   const MemoryBudget& memory() const;
 

@@ -1,5 +1,6 @@
 #include "shard/message_layout.h"
 
+#include "core/math/divide.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -8,7 +9,7 @@ namespace {
 // Alignment of messages, and of the rows of an item: four floats are read at a time.
 constexpr int64_t kAlignment = 16;
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t aligned(int64_t bytes) { return round_up(bytes, kAlignment); }
 
 }  // namespace
 

@@ -42,6 +42,7 @@ class RandomCallsTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         model = emblem.train(rows.make(200), rows.PIPELINE, epochs=1, progress=False)
         pipeline = emblem.Pipeline(rows.PIPELINE)
+        table = emblem.Table(4, optimizer="adagrad", lr=0.1)
 
         def interrupted(event):
             raise draw.choice([ValueError, KeyboardInterrupt, SystemExit, MemoryError])("at random")
@@ -63,6 +64,17 @@ class RandomCallsTest(unittest.TestCase):
             lambda: emblem._core.Data.from_stream(odd_values(draw)), lambda: emblem._core.Data.from_columns(odd_values(draw)),
             lambda: emblem._core.Data.from_columns([(odd_values(draw),) * draw.randint(1, 6)]),
             lambda: threading.Thread(target=lambda: model.predict(rows.make(30))).start(),
+            lambda: emblem.Table(odd_values(draw)), lambda: emblem.Table(2, odd_values(draw), optimizer=odd_values(draw)),
+            lambda: emblem.Table(2, **{draw.choice(["lr", "settings", "pooling", "seed", "capacity", "eviction", "device", "threads",
+                                                    "initializer", "admission_threshold", "value_type"]): odd_values(draw)}),
+            lambda: table.lookup(odd_values(draw), odd_values(draw), odd_values(draw), train=draw.choice([True, False])),
+            lambda: table.lookup([draw.randint(-9, 9) for _ in range(6)], [0, draw.randint(-9, 9), 6], train=True),
+            lambda: table.update(odd_values(draw), lr=odd_values(draw)), lambda: table.update(np.ones((2, 4)), scale=odd_values(draw)),
+            lambda: table.write(odd_values(draw), odd_values(draw)), lambda: table.erase(odd_values(draw)),
+            lambda: table.load(odd_values(draw)), lambda: odd_values(draw) in table,
+            lambda: threading.Thread(target=lambda: table.lookup(range(100), train=True)).start(),
+            lambda: emblem.train(lambda: iter([rows.make(50), odd_values(draw)]), rows.PIPELINE, progress=False, max_steps=3),
+            lambda: model.predict(iter([rows.make(5), odd_values(draw)])),
         ]
         before, end, count = os.getcwd(), time.monotonic() + SECONDS, 0
         os.chdir(folder.name)
@@ -89,6 +101,7 @@ class CyclesTest(unittest.TestCase):
                                   ("data of Arrow", 10_000, lambda: emblem.Data(table)),
                                   ("pipelines", 10_000, lambda: emblem.Pipeline(rows.PIPELINE).copy().text),
                                   ("predictions", 2000, lambda: made.predict(data)),
+                                  ("tables", 2000, lambda: emblem.Table(8, 100, threads=2).lookup(range(50), train=True)),
                                   ("models", 300, lambda: emblem.load(made.checkpoint)),
                                   ("trainings", 100, lambda: emblem.train(data, rows.PIPELINE, epochs=1, progress=False))]:
             for _ in range(count // 10 + 5):

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/comm/floor.h"
+#include "comm/bytes.h"
 #include "comm/communicator.h"
 #include "comm/sum_all.h"
 #include "core/math/hash.h"
@@ -224,12 +225,6 @@ constexpr int64_t kMostCalls = 10000;
 // A copy of fewer bytes takes less time than any two threads need to notice each other.
 constexpr size_t kLeastCopyFloor = size_t{64} << 10;
 
-// Equal on all ranks: what rank 0 found.
-int64_t agree(Communicator& ranks, int64_t value) {
-  ranks.broadcast(Context{}, {&value, sizeof(value)}, 0);
-  return value;
-}
-
 // Seconds of one call, one sample per block, as rank 0 sees it.
 struct CallTimes {
   std::vector<double> seconds;
@@ -248,9 +243,9 @@ CallTimes time_calls(const Context& context, Communicator& ranks, double seconds
   for (int i = 0; i < 2; ++i) call();
   finish();
   const double estimate = std::max(seconds_since(start) / 2, 1e-7);
-  const int64_t calls =
-      agree(ranks, std::clamp(static_cast<int64_t>(std::ceil(seconds / kBlocks / estimate)),
-                              int64_t{1}, kMostCalls));
+  const int64_t calls = value_of_rank_0(
+      ranks, std::clamp(static_cast<int64_t>(std::ceil(seconds / kBlocks / estimate)), int64_t{1},
+                        kMostCalls));
   CallTimes times;
   for (int block = 0; block < kBlocks; ++block) {
     if (interrupted()) throw Error(ErrorCode::kCancelled, "bench comm: interrupted");

@@ -5,6 +5,7 @@
 #include "bench/infer/infer_bench.h"
 #include "bench/infer/infer_result.h"
 #include "bench/machine/gpu_timer.h"
+#include "bench/result/sample_statistics.h"
 #include "config/feature/features.h"
 #include "config/load/load.h"
 #include "core/memory/buffer.h"

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bench/result/sample_statistics.h"
 #include "core/system/process.h"
 
 namespace emblem {
-
-double percentile(const std::vector<double>& sorted, double share) {
-  return sorted[std::min(sorted.size() - 1,
-                         static_cast<size_t>(share * static_cast<double>(sorted.size())))];
-}
 
 BenchResult infer_result(InferRun run) {
   std::sort(run.seconds.begin(), run.seconds.end());

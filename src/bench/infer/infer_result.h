@@ -31,7 +31,4 @@ struct InferRun {
 // The result with latency percentiles, the slowest batch and samples/s.
 BenchResult infer_result(InferRun run);
 
-// The quantile `share` of sorted values.
-double percentile(const std::vector<double>& sorted, double share);
-
 }  // namespace emblem

@@ -16,6 +16,7 @@
 #include "bench/load/target.h"
 #include "bench/result/result_table.h"
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "core/math/random.h"
 #include "core/system/caught_error.h"
 #include "core/system/interrupt.h"
@@ -118,20 +119,6 @@ LoadRequest request_for(const ModelMetadata& metadata, const std::vector<int64_t
   return request;
 }
 
-struct Folder {
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "emblem_freshness_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw Error(ErrorCode::kUnavailable, cat("cannot make a folder like ", pattern));
-    path = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  std::string path;
-};
-
 struct Probe {
   int64_t offset = 0;
   double sent = 0, answered = 0;  // unix seconds
@@ -153,7 +140,7 @@ class FreshnessBench {
   BenchResult run();
 
  private:
-  std::string path(const std::string& name) const { return folder_.path + "/" + name; }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
   std::string address(const std::string& query) const {
     return cat("kafka://", producer_.brokers(), "/", options_.topic,
                "?fetch.wait.max.ms=10&max_wait_ms=", options_.max_wait_ms, "&", query);
@@ -186,7 +173,7 @@ class FreshnessBench {
 
   const FreshnessOptions options_;
   const std::function<void(const std::string&)> progress_;
-  Folder folder_;
+  const TemporaryFolder folder_{"emblem_freshness"};
   std::mutex producer_mutex_;
   KafkaProducer producer_;
   Random random_{7, 1};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bench/load/target.h"
+#include "core/math/divide.h"
 #include "core/system/log.h"
 
 namespace emblem {
@@ -46,7 +47,7 @@ class LoadRegion {
 
 constexpr size_t kAlignment = 64;
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
 std::string unique_name(const std::string& purpose) {
   static std::atomic<int> next = 0;

@@ -68,19 +68,13 @@ constexpr int64_t kCheckedRows = 10000;
 
 using Runs = std::vector<LoaderRun>;
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 std::vector<double> rates_of(const Runs& runs) {
   std::vector<double> rates;
   for (const LoaderRun& run : runs) rates.push_back(run.rate());
   return rates;
 }
 
-double median_rate(const Runs& runs) { return median(rates_of(runs)); }
+double median_rate(const Runs& runs) { return median_of(rates_of(runs)).value; }
 
 // Half of the difference between the fastest and the slowest round.
 double rate_spread(const Runs& runs) {
@@ -354,7 +348,7 @@ LoaderBench bench_loader(const Context& context, const config::PipelineConfig& c
       const double first = run_loader(settings[a], layout, options.limits).rate();
       ratios.push_back(first / run_loader(settings[b], layout, options.limits).rate());
     }
-    return median(std::move(ratios));
+    return median_of(std::move(ratios)).value;
   });
   bench.reason = reason_of(bench.advice, settings, bench.results);
   const size_t chosen = bench.advice.recommended;

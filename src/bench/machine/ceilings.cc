@@ -180,7 +180,11 @@ double measure_gemm(const Context& context, DType type, const CeilingEffort& eff
 }
 
 double measure_arithmetic(const Context& context, DType type, const CeilingEffort& effort) {
-  const cpu::TileKernel& kernel = cpu::tile_kernel(type);
+  return measure_arithmetic(context, cpu::tile_kernel(type), effort);
+}
+
+double measure_arithmetic(const Context& context, const cpu::TileKernel& kernel,
+                          const CeilingEffort& effort) {
   const int64_t threads = context.threads == nullptr ? 1 : context.threads->threads();
   constexpr int64_t kSteps = 20'000;
   const double seconds = best_seconds(effort.seconds, [&] {

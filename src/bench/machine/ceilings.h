@@ -10,6 +10,10 @@
 
 namespace emblem {
 
+namespace cpu {
+struct TileKernel;
+}
+
 // Size of a measurement. The defaults take less than a second; tests use smaller ones.
 struct CeilingEffort {
   // Size of each buffer; 0: four times the last-level cache, at least 128 MiB.
@@ -53,6 +57,9 @@ double measure_gemm(const Context& context, DType type = DType::kF32,
 
 // The same of multiply-adds in registers alone: what no product exceeds.
 double measure_arithmetic(const Context& context, DType type = DType::kF32,
+                          const CeilingEffort& effort = usual_effort());
+
+double measure_arithmetic(const Context& context, const cpu::TileKernel& kernel,
                           const CeilingEffort& effort = usual_effort());
 
 struct Ceilings {

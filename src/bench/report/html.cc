@@ -7,7 +7,6 @@
 #include "bench/report/history_charts.h"
 #include "bench/report/html_parts.h"
 #include "bench/report/report.h"
-#include "bench/report/style.h"
 #include "bench/report/svg.h"
 #include "bench/report/sweeps.h"
 #include "bench/result/result_table.h"

@@ -10,6 +10,11 @@
 #include "bench/report/report.h"
 #include "bench/report/svg_line_chart.h"
 
+namespace emblem {
+// The style sheet of a report, for light and dark themes, phones and printing.
+extern const char kReportStyle[];
+}  // namespace emblem
+
 namespace emblem::report_html_parts {
 
 std::string safe(std::string_view text);

@@ -1,4 +1,4 @@
-#include "bench/report/style.h"
+#include "bench/report/html_parts.h"
 
 namespace emblem {
 

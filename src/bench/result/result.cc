@@ -6,12 +6,11 @@
 #include <ctime>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "config/feature/metrics.h"
 #include "core/files/file.h"
 #include "core/system/process.h"
-#include "core/text/joined.h"
+#include "core/text/json_field.h"
 #include "core/text/text.h"
 #include "core/threads/thread_pool.h"
 #include "emblem/error.h"
@@ -20,108 +19,62 @@
 namespace emblem {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonField::Json;
 
 constexpr int64_t kSchema = 1;
 
-// A value in the document and its path, for error messages.
-struct Field {
-  const Json& json;
-  std::string where;  // "results.json: metrics.auc"
-
-  [[noreturn]] void fail(const std::string& expected) const {
-    std::string found = json.dump();
-    if (found.size() > 60) found = found.substr(0, 57) + "...";
-    throw Error(ErrorCode::kInvalidArgument, cat(where, " is ", found, "; expected ", expected));
-  }
-  Field at(const std::string& key) const { return {json.at(key), where + "." + key}; }
-};
-
-const Json& require_object(const Field& field) {
-  if (!field.json.is_object()) field.fail("an object");
-  return field.json;
-}
-
-std::string read_string(const Field& field) {
-  if (!field.json.is_string()) field.fail("text");
-  return field.json.get<std::string>();
-}
+using Field = JsonField;
 
 // JSON has no NaN: it is written as null, and null is read as NaN.
 double read_number(const Field& field) {
-  if (field.json.is_null()) return std::numeric_limits<double>::quiet_NaN();
-  if (!field.json.is_number()) field.fail("a number");
-  return field.json.get<double>();
-}
-
-int64_t read_integer(const Field& field) {
-  if (!field.json.is_number_integer()) field.fail("a whole number");
-  return field.json.get<int64_t>();
+  return field.json().is_null() ? std::numeric_limits<double>::quiet_NaN() : field.number();
 }
 
 Setting read_setting(const Field& field) {
-  const Json& json = field.json;
+  const Json& json = field.json();
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_integer()) return json.get<int64_t>();
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
-  if (!json.is_array()) field.fail("true, false, a number, text or a list of text");
+  if (!json.is_array()) field.refuse("true, false, a number, text or a list of text");
   std::vector<std::string> list;
   for (const Json& item : json)
     list.push_back(item.is_string() ? item.get<std::string>() : item.dump());
   return list;
 }
 
-void refuse_unknown(const Field& field, const std::vector<std::string>& known) {
-  for (const auto& [key, value] : require_object(field).items()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const auto near = nearest_name(key, known);
-    throw Error(ErrorCode::kInvalidArgument, cat(field.where, " has an unknown field \"", key, "\"",
-                                                 near ? cat("; did you mean \"", *near, "\"?")
-                                                      : cat("; known fields: ", joined(known))));
-  }
-}
-
 std::vector<double> read_numbers(const Field& field) {
-  if (!field.json.is_array()) field.fail("a list of numbers");
   std::vector<double> numbers;
-  for (size_t i = 0; i < field.json.size(); ++i)
-    numbers.push_back(read_number({field.json[i], cat(field.where, "[", i, "]")}));
+  for (size_t i = 0; i < field.size(); ++i) numbers.push_back(read_number(field[i]));
   return numbers;
 }
 
 Measure read_metric(const Field& field) {
   Measure metric;
-  refuse_unknown(field, {"value", "unit", "higher_is_better", "spread", "interval", "samples"});
-  if (!field.json.contains("value")) field.fail("an object with a \"value\"");
-  metric.value = read_number(field.at("value"));
-  if (field.json.contains("unit")) metric.unit = read_string(field.at("unit"));
-  if (field.json.contains("spread")) metric.spread = read_number(field.at("spread"));
-  if (field.json.contains("samples")) metric.samples = read_numbers(field.at("samples"));
-  if (field.json.contains("interval")) {
-    const std::vector<double> ends = read_numbers(field.at("interval"));
-    if (ends.size() != 2) field.at("interval").fail("[low, high]");
+  field.refuse_unknown({"value", "unit", "higher_is_better", "spread", "interval", "samples"});
+  metric.value = read_number(field["value"]);
+  if (field.has("unit")) metric.unit = field["unit"].text();
+  if (field.has("spread")) metric.spread = read_number(field["spread"]);
+  if (field.has("samples")) metric.samples = read_numbers(field["samples"]);
+  if (field.has("interval")) {
+    const std::vector<double> ends = read_numbers(field["interval"]);
+    if (ends.size() != 2) field["interval"].refuse("[low, high]");
     metric.interval = {ends[0], ends[1]};
   }
-  if (field.json.contains("higher_is_better")) {
-    const Field better = field.at("higher_is_better");
-    if (!better.json.is_boolean()) better.fail("true or false");
-    metric.better = better.json.get<bool>() ? Better::kHigher : Better::kLower;
-  }
+  if (field.has("higher_is_better"))
+    metric.better = field["higher_is_better"].flag() ? Better::kHigher : Better::kLower;
   return metric;
 }
 
 Series read_series(const Field& field) {
-  if (!field.json.is_array()) field.fail("a list of [step, value]");
   Series series;
-  for (size_t i = 0; i < field.json.size(); ++i) {
-    const Field point{field.json[i], cat(field.where, "[", i, "]")};
-    if (!point.json.is_array() || point.json.size() != 2 || !point.json[0].is_number())
-      point.fail("[step, value]");
-    series.emplace_back(point.json[0].get<double>(),
-                        read_number({point.json[1], point.where + "[1]"}));
+  for (size_t i = 0; i < field.size(); ++i) {
+    const Field point = field[i];
+    if (!point.json().is_array() || point.size() != 2 || !point.json()[0].is_number())
+      point.refuse("[step, value]");
+    series.emplace_back(point[size_t{0}].number(), read_number(point[1]));
     if (i > 0 && series[i].first < series[i - 1].first)
-      point.fail(cat("a step of at least ", series[i - 1].first, ", the previous one"));
+      point.refuse(cat("a step of at least ", series[i - 1].first, ", the previous one"));
   }
   return series;
 }
@@ -129,16 +82,15 @@ Series read_series(const Field& field) {
 template <class Read>
 auto read_named(const Field& field, Read read) {
   Named<decltype(read(field))> items;
-  for (const auto& [key, value] : require_object(field).items())
-    items.emplace_back(key, read(Field{value, field.where + "." + key}));
+  for (const auto& [key, value] : field.members()) items.emplace_back(key, read(value));
   return items;
 }
 
 Machine read_machine(const Field& field) {
   Machine machine;
-  refuse_unknown(field, {"cpu", "cores", "memory", "gpu", "driver", "os", "compiler", "flags"});
+  field.refuse_unknown({"cpu", "cores", "memory", "gpu", "driver", "os", "compiler", "flags"});
   const auto text = [&](const char* key, std::string& to) {
-    if (field.json.contains(key)) to = read_string(field.at(key));
+    if (field.has(key)) to = field[key].text();
   };
   text("cpu", machine.cpu);
   text("gpu", machine.gpu);
@@ -146,35 +98,33 @@ Machine read_machine(const Field& field) {
   text("flags", machine.flags);
   text("os", machine.os);
   text("compiler", machine.compiler);
-  if (field.json.contains("cores"))
-    machine.cores = static_cast<int>(read_integer(field.at("cores")));
-  if (field.json.contains("memory")) machine.memory_bytes = read_integer(field.at("memory"));
+  if (field.has("cores")) machine.cores = static_cast<int>(field["cores"].integer());
+  if (field.has("memory")) machine.memory_bytes = field["memory"].integer();
   return machine;
 }
 
 BenchResult read_result(const Field& field) {
-  refuse_unknown(field, {"schema", "benchmark", "name", "program", "machine", "date", "settings",
-                         "metrics", "stages", "ceilings", "shares", "series"});
+  field.refuse_unknown({"schema", "benchmark", "name", "program", "machine", "date", "settings",
+                        "metrics", "stages", "ceilings", "shares", "series"});
   for (const char* key : {"schema", "benchmark", "name", "program"})
-    EMBLEM_REQUIRE(field.json.contains(key), field.where, " has no \"", key,
+    EMBLEM_REQUIRE(field.has(key), field.place(), " has no \"", key,
                    "\"; a benchmark result needs schema, benchmark, name and program");
-  const int64_t schema = read_integer(field.at("schema"));
-  EMBLEM_REQUIRE(schema == kSchema, field.where, " has schema ", schema,
+  const int64_t schema = field["schema"].integer();
+  EMBLEM_REQUIRE(schema == kSchema, field.place(), " has schema ", schema,
                  ", but this program reads ", kSchema, "; use the emblem that wrote it");
 
   BenchResult result;
-  result.benchmark = read_string(field.at("benchmark"));
-  result.name = read_string(field.at("name"));
-  result.program = read_string(field.at("program"));
-  const auto present = [&](const char* key) { return field.json.contains(key); };
-  if (present("machine")) result.machine = read_machine(field.at("machine"));
-  if (present("date")) result.date = read_string(field.at("date"));
-  if (present("settings")) result.settings = read_named(field.at("settings"), read_setting);
-  if (present("metrics")) result.metrics = read_named(field.at("metrics"), read_metric);
-  if (present("stages")) result.stages = read_named(field.at("stages"), read_number);
-  if (present("ceilings")) result.ceilings = read_named(field.at("ceilings"), read_number);
-  if (present("shares")) result.shares = read_named(field.at("shares"), read_number);
-  if (present("series")) result.series = read_named(field.at("series"), read_series);
+  result.benchmark = field["benchmark"].text();
+  result.name = field["name"].text();
+  result.program = field["program"].text();
+  if (field.has("machine")) result.machine = read_machine(field["machine"]);
+  if (field.has("date")) result.date = field["date"].text();
+  if (field.has("settings")) result.settings = read_named(field["settings"], read_setting);
+  if (field.has("metrics")) result.metrics = read_named(field["metrics"], read_metric);
+  if (field.has("stages")) result.stages = read_named(field["stages"], read_number);
+  if (field.has("ceilings")) result.ceilings = read_named(field["ceilings"], read_number);
+  if (field.has("shares")) result.shares = read_named(field["shares"], read_number);
+  if (field.has("series")) result.series = read_named(field["series"], read_series);
   return result;
 }
 

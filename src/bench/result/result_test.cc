@@ -110,7 +110,7 @@ TEST(BenchResult, ErrorsNameTheSourceTheFieldAndWhatWasExpected) {
   EXPECT_THAT(result_error(object(R"("metrics":{"auc":0.8})")),
               HasSubstr("r.json.metrics.auc is 0.8; expected an object"));
   EXPECT_THAT(result_error(object(R"("metrics":{"auc":{"unit":"s"}})")),
-              HasSubstr("with a \"value\""));
+              HasSubstr("r.json.metrics.auc has no \"value\""));
   EXPECT_THAT(result_error(object(R"("metrics":{"auc":{"value":"high"}})")),
               HasSubstr("r.json.metrics.auc.value is \"high\"; expected a number"));
   EXPECT_THAT(result_error(object(R"("metrics":{"auc":{"value":1,"interval":[1]}})")),
@@ -176,8 +176,9 @@ TEST(ResultTable, ShowsP50AndP99OfLatenciesAndFitsATerminal) {
 }
 
 TEST(TextTable, LongTextIsBrokenAtSpaces) {
-  const std::string text = wrap_text("head:", std::string(60, 'a') + " " + std::string(60, 'b'), 8);
-  EXPECT_EQ(text, "head:   " + std::string(60, 'a') + "\n        " + std::string(60, 'b') + "\n");
+  const std::string first(60, 'a'), second(60, 'b');
+  const std::string text = wrap_text("head:", cat(first, " ", second), 8);
+  EXPECT_EQ(text, cat("head:   ", first, "\n        ", second, "\n"));
 }
 
 TEST(ResultTable, WithoutABaselineThereIsNoRatioColumn) {

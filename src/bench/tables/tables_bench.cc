@@ -9,6 +9,7 @@
 #include "bench/machine/ceilings.h"
 #include "bench/machine/gpu_timer.h"
 #include "bench/result/result_table.h"
+#include "bench/result/sample_statistics.h"
 #include "bench/tables/bounded_power_law.h"
 #include "core/memory/buffer.h"
 #include "core/system/process.h"
@@ -307,11 +308,6 @@ void verify_evaluation(Workload& work, const TablesCase& of) {
   }
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 // Mean seconds of a call step(i) for i in [begin, end); the median of the repetitions.
 template <class Step>
 double time_steps(const Context& context, int repetitions, int64_t begin, int64_t end,
@@ -331,7 +327,7 @@ double time_steps(const Context& context, int repetitions, int64_t begin, int64_
         }
       },
       [&] { seconds = cuda::time_replays(context, repetitions > 1 ? 1 : 0, repetitions, all); });
-  return median(seconds) / static_cast<double>(end - begin);
+  return median_of(seconds).value / static_cast<double>(end - begin);
 }
 
 struct Times {

@@ -7,6 +7,7 @@
 #include "core/math/random.h"
 #include "core/text/joined.h"
 #include "core/threads/thread_pool.h"
+#include "data/synth/synth.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -108,9 +109,7 @@ int64_t DlrmShape::table_bytes() const { return rows() * dim * 4; }
 DlrmShape kaggle_dlrm(int64_t dim) {
   EMBLEM_REQUIRE(dim >= 1, "embedding dimension ", dim, " must be at least 1");
   return {.name = "dlrm-kaggle",
-          .table_rows = {203931, 18598,  14092,  7012,   18977, 4,    6385, 1245, 49,
-                         186213, 71328,  67288,  11,     2168,  7338, 61,   4,    932,
-                         15,     204515, 141526, 199433, 60919, 9137, 71,   34},
+          .table_rows = synth_cardinalities({.tables = "kaggle"}),
           .dim = dim,
           .bottom = dim == 16 ? "512, 256, 64, 16" : cat("512, 256, ", dim),
           .top = "512, 256"};
@@ -118,9 +117,7 @@ DlrmShape kaggle_dlrm(int64_t dim) {
 
 DlrmShape hps_dlrm() {
   return {.name = "hps-dlrm",
-          .table_rows = {7912889, 33823,   17139,   7339,    20046,  4,     7105, 1382, 63,
-                         5554114, 582469,  245828,  11,      2209,   10667, 104,  4,    968,
-                         15,      8165896, 2675940, 7156453, 302516, 12022, 97,   35},
+          .table_rows = synth_cardinalities({.tables = "fl15"}),
           .dim = 128,
           .bottom = "512, 256, 128",
           .top = "1024, 1024, 512, 256"};
@@ -182,9 +179,7 @@ DlrmShape kaggle_model(const std::string& name, int64_t dim) {
 
 DlrmShape sok_dlrm() {
   return {.name = "sok-dlrm",
-          .table_rows = {39884406, 39043,    17289,    7420,     20263,  3,     7120, 1543, 63,
-                         38532951, 2953546,  403346,   10,       2208,   11938, 155,  4,    976,
-                         14,       39979771, 25641295, 39664984, 585935, 12972, 108,  36},
+          .table_rows = synth_cardinalities({.tables = "criteo-40m"}),
           .dim = 128,
           .bottom = "512, 256, 128",
           .top = "1024, 1024, 512, 256"};

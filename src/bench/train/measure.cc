@@ -8,6 +8,7 @@
 
 #include "bench/machine/ceilings.h"
 #include "bench/machine/gpu_timer.h"
+#include "bench/result/sample_statistics.h"
 #include "bench/train/bound.h"
 #include "core/device/gpu.h"
 #include "core/memory/host_copy.h"
@@ -35,11 +36,6 @@ constexpr int kWarmup = 2, kSteps = 11;
 constexpr int kFewest = kWarmup + 3;  // steps, if more would take longer than
 constexpr double kLongest = 1.0;      // seconds
 constexpr float kLossScale = 128.0f;  // so that gradients do not underflow in fp16
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
 
 // The first row of a batch, in the same memory.
 class FirstRow {
@@ -109,7 +105,7 @@ StageSeconds stages_of_step(Learner& learner, const ModelBatch& batch) {
 double median(const std::vector<StageSeconds>& steps, double StageSeconds::*stage) {
   std::vector<double> seconds;
   for (const StageSeconds& step : steps) seconds.push_back(step.*stage);
-  return median(std::move(seconds));
+  return median_of(std::move(seconds)).value;
 }
 
 // Alternates steps of the whole batch and of one row, so that other load affects both equally.
@@ -163,7 +159,7 @@ double loss_seconds(Learner& learner) {
     context.synchronize();
     seconds.push_back(seconds_since(start));
   }
-  return median(std::move(seconds));
+  return median_of(std::move(seconds)).value;
 }
 
 using Clock = std::chrono::steady_clock;
@@ -179,12 +175,6 @@ double spread(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   const size_t n = seconds.size();
   return (seconds[3 * n / 4] - seconds[n / 4]) / seconds[n / 2];
-}
-
-double percentile(std::vector<double> seconds, double share) {
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[std::min(seconds.size() - 1,
-                          static_cast<size_t>(share * static_cast<double>(seconds.size())))];
 }
 
 StepResult learn(Learner& learner, const ModelBatch& batch, TrainInput& input) {
@@ -443,9 +433,11 @@ Named<double> measure_training_ceilings(const Context& context, int64_t dim, DTy
 
 // Other processes only add time: the fastest steps are the least disturbed.
 void add_step_percentiles(const std::vector<double>& seconds, BenchResult& result) {
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
   for (const auto& [name, share] : {std::pair{"p10", 0.1}, {"p50", 0.5}, {"p99", 0.99}})
     result.metrics.push_back(
-        {cat("step_seconds_", name), {percentile(seconds, share), "s", Better::kLower}});
+        {cat("step_seconds_", name), {percentile(sorted, share), "s", Better::kLower}});
 }
 
 BenchResult training_result(const std::string& name, Learner& learner, DType precision,

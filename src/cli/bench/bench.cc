@@ -11,6 +11,7 @@ void add_bench(Command& program, const std::vector<std::string>& arguments) {
   add_comm_bench(bench);
   add_collection_bench(bench);
   add_plan_bench(bench);
+  add_retrieve_bench(bench);
   add_serve_bench(bench);
   add_freshness_bench(bench);
   add_against(bench, arguments);

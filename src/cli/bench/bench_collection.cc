@@ -6,14 +6,10 @@
 #include "cli/bench/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "cli/rank_body.h"
 #include "cli/rank_options.h"
-#include "comm/nccl/open_device.h"
-#include "comm/nccl/rank_gpu.h"
-#include "comm/open.h"
-#include "comm/threads/threads.h"
 #include "core/math/hash.h"
 #include "core/text/text.h"
-#include "runtime/runtime.h"
 
 namespace emblem {
 namespace {
@@ -68,24 +64,6 @@ void print(const BenchResult& result, const CollectionOptionsOfCli& options) {
     std::printf("  other sizes than the published work: not comparable with its figures\n");
 }
 
-BenchResult bench_threads(const CollectionOptionsOfCli& options) {
-  BenchResult result;
-  const int count = std::max(1, options.ranks);
-  EMBLEM_REQUIRE(options.hosts >= 1 && count % options.hosts == 0, "--hosts ", options.hosts, ": ",
-                 count, " ranks cannot be divided equally among the hosts; give a divisor of ",
-                 count);
-  std::vector<std::string> hosts;
-  for (int r = 0; options.hosts > 1 && r < count; ++r)
-    hosts.push_back(cat("host ", r / (count / options.hosts)));
-  const auto run = [&](Communicator& ranks) {
-    const Workers workers = make_workers(options, 0);
-    BenchResult own = bench_collection(workers.context, ranks, ranks, options.collection);
-    if (ranks.rank() == 0) result = std::move(own);
-  };
-  run_thread_ranks(count, run, kCollectiveSeconds, hosts);
-  return result;
-}
-
 // Ranks must be asked for the same work.
 uint64_t hash_of(const CollectionOptionsOfCli& options) {
   const CollectionOptions& of = options.collection;
@@ -94,26 +72,26 @@ uint64_t hash_of(const CollectionOptionsOfCli& options) {
                          of.distinct, " ", of.warmup, " ", of.iterations, " ", options.host_dedup));
 }
 
-BenchResult bench_launched(const RankPlace& place, const CollectionOptionsOfCli& options) {
-  TcpSettings settings;
-  settings.join.configuration = hash_of(options);
-  settings.join.join_seconds = options.launched.join_seconds;
-  settings.collective_seconds = options.launched.collective_seconds;
-  const auto ranks = open_communicator(place, "auto", settings);
-  try {
-    choose_gpu(*ranks, Runtime::current().options().set_variable);
-    const Workers workers = make_workers(options, 0);
-    const auto device = workers.context.device == Device::kCpu
-                            ? nullptr
-                            : open_device_communicator(workers.context, *ranks, "auto",
-                                                       options.launched.collective_seconds,
-                                                       Runtime::current().options().set_variable);
-    return bench_collection(workers.context, *ranks, device ? *device : *ranks, options.collection);
-  } catch (const std::exception& error) {
-    ranks->check();  // the failure of another rank may be the reason
-    ranks->fail(error.what());
-    throw;
-  }
+// On ranks that are threads, or as the rank that a launcher started.
+BenchResult bench_ranks(const RankPlace& place, const CollectionOptionsOfCli& options) {
+  RankJob job{.device = options, .ranks = options.launched, .configuration = hash_of(options)};
+  job.thread_ranks = std::max(1, options.ranks);
+  EMBLEM_REQUIRE(options.hosts >= 1 && job.thread_ranks % options.hosts == 0, "--hosts ",
+                 options.hosts, ": ", job.thread_ranks,
+                 " ranks cannot be divided equally among the hosts; give a divisor of ",
+                 job.thread_ranks);
+  for (int r = 0; options.hosts > 1 && r < job.thread_ranks; ++r)
+    job.hosts.push_back(cat("host ", r / (job.thread_ranks / options.hosts)));
+  BenchResult result;
+  const RankBody body = [&](const Workers& workers, Communicator& control, Communicator& exchange) {
+    BenchResult own = bench_collection(workers.context, control, exchange, options.collection);
+    if (control.rank() == 0) result = std::move(own);
+  };
+  if (place.launcher == Launcher::kNone)
+    run_thread_ranks(job, body);
+  else
+    run_process_rank(place, job, body);
+  return result;
 }
 
 int run(CollectionOptionsOfCli& options) {
@@ -137,10 +115,8 @@ int run(CollectionOptionsOfCli& options) {
     const Workers workers = make_workers(options, 0);
     result = bench_collection_share(workers.context, options.rank_of, options.link * 1e9,
                                     options.collection);
-  } else if (place.launcher == Launcher::kNone) {
-    result = bench_threads(options);
   } else {
-    result = bench_launched(place, options);
+    result = bench_ranks(place, options);
   }
   if (place.rank != 0) return 0;
   print(result, options);

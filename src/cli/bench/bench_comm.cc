@@ -8,18 +8,13 @@
 #include "cli/bench/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "cli/rank_body.h"
 #include "cli/rank_options.h"
-#include "comm/nccl/open_device.h"
-#include "comm/nccl/rank_gpu.h"
-#include "comm/open.h"
-#include "comm/threads/threads.h"
-#include "core/device/gpu.h"
 #include "core/math/hash.h"
 #include "core/system/process.h"
 #include "core/system/subprocess.h"
 #include "core/text/joined.h"
 #include "core/text/text.h"
-#include "runtime/runtime.h"
 
 namespace emblem {
 namespace {
@@ -32,15 +27,6 @@ struct CommOptionsOfCli : CommBenchOptions {
   std::vector<std::string> size_words;
   std::string json;
 };
-
-TcpSettings settings_of(const CommOptionsOfCli& options) {
-  TcpSettings settings;
-  settings.join.configuration = hash_of(options) ^ hash_string(options.device);
-  settings.join.join_seconds = options.ranks.join_seconds;
-  settings.watch = Runtime::current().watch_settings();
-  settings.collective_seconds = options.ranks.collective_seconds;
-  return settings;
-}
 
 std::string cell_of(const BenchResult& result, const char* metric) {
   const Measure* found = find_named(result.metrics, metric);
@@ -79,53 +65,32 @@ void print_results(const std::vector<BenchResult>& results) {
   std::fflush(stdout);
 }
 
-const auto kShowNothing = [](const BenchResult&) {};
-
-// Measures on the chosen device; on a GPU through `transport`, of which "auto" is one.
-std::vector<BenchResult> bench_on_device(Communicator& ranks, const CommOptionsOfCli& options,
-                                         const std::string& transport) {
-  PipelineOptions device;
-  device.device = options.device;
-  device.threads = 1;
-  const Workers workers = make_workers(device, 1);
-  const auto opened = workers.context.device == Device::kCpu
-                          ? nullptr
-                          : open_device_communicator(workers.context, ranks, transport,
-                                                     options.ranks.collective_seconds,
-                                                     Runtime::current().options().set_variable);
-  return bench_comm(workers.context, opened ? *opened : ranks, options, kShowNothing);
+// On a GPU `device_transport` connects the ranks, of which "auto" is one.
+RankJob job_of(const CommOptionsOfCli& options, const std::string& transport,
+               const std::string& device_transport) {
+  RankJob job{.ranks = options.ranks,
+              .transport = transport,
+              .device_transport = options.device == "cuda" ? device_transport : "auto",
+              .configuration = hash_of(options) ^ hash_string(options.device)};
+  job.device.device = options.device;
+  job.device.threads = 1;
+  return job;
 }
 
-// A rank that ends by an error tells the others why.
-std::vector<BenchResult> bench_as_rank(Communicator& ranks, const CommOptionsOfCli& options,
-                                       const std::string& transport) {
-  try {
-    choose_gpu(ranks, Runtime::current().options().set_variable);
-    return bench_on_device(ranks, options, transport);
-  } catch (const std::exception& error) {
-    ranks.check();  // the failure of another rank may be the reason
-    ranks.fail(error.what());
-    throw;
-  }
-}
-
-// Ranks use the GPUs of this machine in turn.
-void use_gpu_of_thread(const Communicator& ranks, const CommOptionsOfCli& options) {
-  if (options.device != "cuda") return;
-  dispatch(
-      Device::kCuda, [] {}, [&] { cuda::use_gpu(ranks.rank() % cuda::gpu_count()); });
+// Measures on every rank; `results` are those of rank 0.
+RankBody measure(const CommOptionsOfCli& options, std::vector<BenchResult>& results) {
+  return [&](const Workers& workers, Communicator& control, Communicator& exchange) {
+    std::vector<BenchResult> own =
+        bench_comm(workers.context, exchange, options, [](const BenchResult&) {});
+    if (control.rank() == 0) results = std::move(own);
+  };
 }
 
 std::vector<BenchResult> bench_threads(int size, const CommOptionsOfCli& options) {
   std::vector<BenchResult> results;
-  run_thread_ranks(
-      size,
-      [&](Communicator& ranks) {
-        use_gpu_of_thread(ranks, options);
-        std::vector<BenchResult> own = bench_on_device(ranks, options, "auto");
-        if (ranks.rank() == 0) results = std::move(own);
-      },
-      options.ranks.collective_seconds);
+  RankJob job = job_of(options, "auto", "auto");
+  job.thread_ranks = size;
+  run_thread_ranks(job, measure(options, results));
   return results;
 }
 
@@ -133,8 +98,7 @@ std::vector<BenchResult> bench_threads(int size, const CommOptionsOfCli& options
 std::vector<BenchResult> bench_processes(int size, const CommOptionsOfCli& options,
                                          const std::string& transport) {
   std::list<RunningSubprocess> others;
-  TcpSettings settings = settings_of(options);
-  settings.join.on_listening = [&](uint16_t port) {
+  const auto start_others = [&](uint16_t port) {
     std::vector<std::string> sizes;
     for (const int64_t one : options.sizes) sizes.push_back(std::to_string(one));
     for (int rank = 1; rank < size; ++rank)
@@ -147,8 +111,10 @@ std::vector<BenchResult> bench_processes(int size, const CommOptionsOfCli& optio
   RankPlace place;
   place.size = size;
   place.address = "127.0.0.1";
-  const auto ranks = open_communicator(place, "tcp", settings);
-  return bench_as_rank(*ranks, options, transport);
+  std::vector<BenchResult> results;
+  run_process_rank(place, job_of(options, "tcp", transport), measure(options, results),
+                   start_others);
+  return results;
 }
 
 std::vector<BenchResult> bench_local(const CommOptionsOfCli& options) {
@@ -176,9 +142,9 @@ std::vector<BenchResult> bench_started(const RankPlace& place, const CommOptions
                  "a rank started by ", name_of(place.launcher), " has one transport: --transport ",
                  options.device == "cuda" ? "staged or nccl" : "tcp or mpi");
   const std::string transport = options.transports.empty() ? "auto" : options.transports[0];
-  const auto ranks =
-      open_communicator(place, options.device == "cuda" ? "auto" : transport, settings_of(options));
-  auto results = bench_as_rank(*ranks, options, transport);
+  std::vector<BenchResult> results;
+  run_process_rank(place, job_of(options, options.device == "cuda" ? "auto" : transport, transport),
+                   measure(options, results));
   print_results(results);
   return results;
 }

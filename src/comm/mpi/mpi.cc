@@ -1,33 +1,29 @@
 #include "comm/mpi/mpi.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <thread>
 
 #include "comm/mpi_module/mpi_module.h"
 #include "comm/tcp/host_name.h"
 #include "comm/tcp/job_secret.h"
 #include "comm/watched.h"
-#include "core/system/dynamic_library.h"
-#include "core/system/process.h"
+#include "core/system/module.h"
 
 namespace emblem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kModuleName[] = "libemblem_mpi.so";
 constexpr char kAdvice[] =
     "it is built where CMake finds an MPI library (libopenmpi-dev or libmpich-dev); use "
     "--transport tcp, or set EMBLEM_MPI_MODULE to its path";
 
-const EmblemMpi& load_module() {
+const EmblemMpi& load_mpi() {
   const std::string path = find_mpi_module();
-  if (path.empty())
-    throw Error(ErrorCode::kUnavailable,
-                cat("no ", kModuleName, " next to the program or in its ../lib/emblem; ", kAdvice));
+  const DynamicLibrary library =
+      path.empty() ? load_module("mpi", kAdvice) : DynamicLibrary(path, kAdvice);
   decltype(emblem_mpi_module)* module = nullptr;
-  DynamicLibrary(path, kAdvice).find("emblem_mpi_module", module);
+  library.find("emblem_mpi_module", module);
   const EmblemMpi& mpi = *module();
   if (mpi.version != kMpiModuleVersion)
     throw Error(ErrorCode::kUnavailable,
@@ -127,16 +123,12 @@ class MpiCommunicator : public WatchedCommunicator {
 }  // namespace
 
 std::string find_mpi_module() {
-  if (const char* given = std::getenv("EMBLEM_MPI_MODULE")) return given;
-  const std::filesystem::path folder = std::filesystem::path(program_path()).parent_path();
-  for (const std::filesystem::path& path :
-       {folder / kModuleName, folder.parent_path() / "lib/emblem" / kModuleName})
-    if (std::filesystem::exists(path)) return path.string();
-  return "";
+  const char* given = std::getenv("EMBLEM_MPI_MODULE");
+  return given != nullptr ? given : find_module("mpi");
 }
 
 std::unique_ptr<Communicator> connect_by_mpi(TcpSettings settings) {
-  const EmblemMpi& mpi = load_module();
+  const EmblemMpi& mpi = load_mpi();
   int rank = 0, size = 0;
   if (const char* error = mpi.open(&rank, &size))
     throw Error(ErrorCode::kUnavailable, cat("cannot initialize MPI: ", error));
@@ -144,8 +136,8 @@ std::unique_ptr<Communicator> connect_by_mpi(TcpSettings settings) {
   if (rank != join.rank || size != join.size)
     throw Error(ErrorCode::kUnavailable,
                 cat("the launcher says rank ", join.rank, " of ", join.size, ", MPI says rank ",
-                    rank, " of ", size, ": ", kModuleName,
-                    " was built for another MPI than that of "
+                    rank, " of ", size,
+                    ": libemblem_mpi.so was built for another MPI than that of "
                     "mpirun (it uses ",
                     mpi.version_text(), ")"));
 

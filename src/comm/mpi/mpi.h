@@ -10,13 +10,13 @@
 
 namespace emblem {
 
-// The module's file: EMBLEM_MPI_MODULE, or libemblem_mpi.so next to the program or in its folder
-// ../lib/emblem; "" where there is none.
+// The module's file: EMBLEM_MPI_MODULE, or libemblem_mpi.so (core/system/module.h); "" where there
+// is none.
 std::string find_mpi_module();
 
 // `settings.join.rank` and `size` are what the launcher says; MPI must say the same. The address of
 // rank 0 is taken from settings.join if it is not empty, else its host name; the port is a free one
-// that MPI tells the others. CPU memory. Once in a process. Throws kUnavailable without the module.
+// that MPI tells the others. CPU memory. Once in a process. Throws kUnsupported without the module.
 std::unique_ptr<Communicator> connect_by_mpi(TcpSettings settings);
 
 }  // namespace emblem

@@ -1,11 +1,11 @@
-// comm/tcp/host_name.h - the name of this machine, for messages and for finding ranks of one host.
+// comm/tcp/host_name.h - the name by which ranks of one host find each other.
 #pragma once
 
 #include <string>
 
-namespace emblem {
+#include "core/system/host_name.h"
 
-std::string host_name();
+namespace emblem {
 
 // What ranks here call their host: EMBLEM_HOST_NAME, where it is set, or host_name(). Ranks with
 // the same one share a host.

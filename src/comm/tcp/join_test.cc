@@ -5,6 +5,7 @@
 
 #include "comm/ranks_test.h"
 #include "comm/tcp/host_name.h"
+#include "comm/tcp/pending_connections.h"
 #include "comm/tcp/secret.h"
 #include "comm/tcp/socket.h"
 #include "core/system/tcp_connect.h"
@@ -188,6 +189,31 @@ TEST(Join, IgnoresStrangers) {
   zero.join();
 }
 
+// Each connection is silent; the first place is free when they have had a second.
+TEST(Join, SilentStrangersMakeRoomForRanks) {
+  Clock::time_point now = Clock::now();
+  FileDescriptor listener = listen_on(resolve_host("127.0.0.1", 0).front(), 16);
+  const uint16_t port = port_of(local_address(listener.get()));
+  PendingConnections pending(std::move(listener), "", {4, [&] { return now; }});
+  std::vector<FileDescriptor> connections;
+  for (int i = 0; i < 4; ++i) connections.push_back(connect_to_port(port));
+  const auto waiting = [&] {
+    std::vector<pollfd> all;
+    pending.add_to(all);
+    return all.size();
+  };
+  ASSERT_TRUE(becomes_true([&] { return pending.collect().empty() && waiting() == 4; }));
+  connections.push_back(connect_to_port(port));
+  send_all(connections.back().get(),
+           cat(kConnectionMagic, encode(Introduction{1, 2, 1, 1, "x", "tcp", kVersion, 0})),
+           Clock::now() + std::chrono::seconds(100));
+  EXPECT_TRUE(pending.collect().empty());
+  EXPECT_EQ(waiting(), 4u);  // not for the listener, which would be ready at once again
+  now += std::chrono::seconds(1);
+  EXPECT_TRUE(becomes_true([&] { return pending.collect().size() == 1; }));
+  EXPECT_EQ(waiting(), 1u);
+}
+
 // Rank 0 of a job of 2 with a secret, and rank 1 that comes after `strangers` have called.
 std::vector<std::string> errors_after(const std::function<void(uint16_t port)>& strangers,
                                       const std::string& secret_of_one) {
@@ -350,6 +376,21 @@ TEST(Message, RoundTrips) {
   EXPECT_EQ(decode_roster(messages[1]), roster);
   EXPECT_EQ(decode_failure(messages[2]).line, "rank 2: no");
   EXPECT_EQ(messages[3].kind, MessageKind::kGoodbye);
+}
+
+// Anyone may send it, and many at once.
+TEST(Message, TheFirstOneOfAConnectionIsSmall) {
+  const auto read = [](MessageReader::Start start, size_t bytes) {
+    MessageReader reader(start);
+    if (start == MessageReader::Start::kMagic) reader.add(kConnectionMagic);
+    reader.add(encode(MessageKind::kHello, std::string(bytes, 'x')));
+    return reader.next().has_value();
+  };
+  EXPECT_TRUE(read(MessageReader::Start::kMagic, 70'000));
+  EXPECT_THROW(read(MessageReader::Start::kMagic, 100'000), Error);
+  EXPECT_TRUE(read(MessageReader::Start::kMessage, 100'000));
+  const Introduction long_problem{1, 2, 1, 1, "x", "tcp", kVersion, 0, std::string(100'000, 'p')};
+  EXPECT_LT(encode(long_problem).size(), 70'000u);
 }
 
 TEST(Message, RefusesEveryTruncation) {

@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kHeadBytes = 5;
 constexpr size_t kMostBytes = size_t{4} << 20;  // a roster of 10,000 ranks fits
 // Limit for a peer that has not identified itself.
-constexpr size_t kMostFirstBytes = size_t{320} << 10;
-constexpr size_t kMostTextBytes = size_t{64} << 10;  // a name or a line
+constexpr size_t kMostFirstBytes = size_t{80} << 10;
+constexpr size_t kMostTextBytes = size_t{16} << 10;  // a name or a line
 
 constexpr const char* kWhat = "a message of a rank";
 

@@ -1,35 +1,47 @@
 #include "comm/tcp/pending_connections.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/system/log.h"
 
 namespace emblem {
 namespace {
 
-constexpr auto kLongestSilence = std::chrono::seconds(10);    // before the first message
+// Before the first message. Where there is no room, those who say nothing make some for ranks.
+constexpr auto kLongestSilence = std::chrono::seconds(10);
+constexpr auto kLongestWhenFull = std::chrono::seconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(100);  // it fits the buffer of a new socket
-constexpr size_t kMostPending = 4096;
 constexpr int kMostReports = 5;
 
 }  // namespace
 
 void PendingConnections::add_to(std::vector<pollfd>& waiting) const {
-  waiting.push_back({listener_.get(), POLLIN, 0});
+  if (!is_full_) waiting.push_back({listener_.get(), POLLIN, 0});
   for (const Pending& one : pending_) waiting.push_back({one.connection.get(), POLLIN, 0});
 }
 
 std::vector<PendingConnections::Arrived> PendingConnections::collect() {
-  while (pending_.size() < kMostPending) {
+  accept_all();
+  std::vector<Arrived> arrived;
+  const size_t erased =
+      std::erase_if(pending_, [&](Pending& one) { return !read_first(one, arrived); });
+  if (erased > 0) is_full_ = false;
+  return arrived;
+}
+
+void PendingConnections::accept_all() {
+  while (pending_.size() < limits_.connections) {
     FileDescriptor connection = accept_connection(listener_.get());
-    if (connection.get() < 0) break;
+    if (connection.get() < 0) {
+      is_full_ = errno == EMFILE || errno == ENFILE;
+      return;
+    }
     Pending& added = pending_.emplace_back();
     added.connection = std::move(connection);
-    added.deadline = std::chrono::steady_clock::now() + kLongestSilence;
+    added.accepted = limits_.clock();
   }
-  std::vector<Arrived> arrived;
-  std::erase_if(pending_, [&](Pending& one) { return !read_first(one, arrived); });
-  return arrived;
+  is_full_ = true;
 }
 
 bool PendingConnections::read_first(Pending& pending, std::vector<Arrived>& arrived) {
@@ -42,8 +54,9 @@ bool PendingConnections::read_first(Pending& pending, std::vector<Arrived>& arri
     report(socket, error.what());
     return false;
   }
-  if (std::chrono::steady_clock::now() < pending.deadline) return true;
-  report(socket, "no message within 10 s");
+  const auto patience = is_full_ ? kLongestWhenFull : kLongestSilence;
+  if (limits_.clock() < pending.accepted + patience) return true;
+  report(socket, cat("no message within ", patience.count(), " s").c_str());
   return false;
 }
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,9 +19,15 @@ namespace emblem {
 
 class PendingConnections {
  public:
+  struct Limits {
+    size_t connections = 1024;  // each may hold two messages of comm/tcp/message.h
+    std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
+  };
   // `secret` of the job (comm/tcp/secret.h); empty: it has none.
+  PendingConnections(FileDescriptor listener, std::string secret, Limits limits)
+      : listener_(std::move(listener)), secret_(std::move(secret)), limits_(std::move(limits)) {}
   PendingConnections(FileDescriptor listener, std::string secret)
-      : listener_(std::move(listener)), secret_(std::move(secret)) {}
+      : PendingConnections(std::move(listener), std::move(secret), Limits{}) {}
 
   struct Arrived {
     FileDescriptor connection;
@@ -38,10 +45,11 @@ class PendingConnections {
   struct Pending {
     FileDescriptor connection{-1};
     MessageReader reader{MessageReader::Start::kMagic};
-    Deadline deadline;
+    std::chrono::steady_clock::time_point accepted;
     std::optional<Message> challenge, first;
     std::optional<ListeningProof> proof;
   };
+  void accept_all();
   // Whether it is still pending.
   bool read_first(Pending& pending, std::vector<Arrived>& arrived);
   bool take(Pending& pending, Message message, std::vector<Arrived>& arrived);
@@ -49,7 +57,9 @@ class PendingConnections {
 
   FileDescriptor listener_;
   const std::string secret_;
+  const Limits limits_;
   std::vector<Pending> pending_;
+  bool is_full_ = false;  // there is no place, or no file descriptor, for another one
   int reports_ = 0;
 };
 

@@ -1,14 +1,12 @@
 #include "config/check/check_feature.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string_view>
 
 #include "config/load/name.h"
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -45,7 +43,7 @@ void check_rows(const FeatureSettings& settings) {
   EMBLEM_REQUIRE(settings.type != FeatureType::kTokenize || !settings.vocab_file.empty(),
                  "feature \"", name, "\" has no vocab_file; give it the tokenizer's model");
   EMBLEM_REQUIRE(ways.size() <= 1, "feature \"", name, "\" has more than one of ",
-                 fmt::format("{}", fmt::join(ways, " ")), "; keep one of them");
+                 joined(ways, " "), "; keep one of them");
   EMBLEM_REQUIRE(settings.num_buckets.value_or(1) > 0, "feature \"", name,
                  "\": num_buckets is 0, expected at least 1");
   EMBLEM_REQUIRE(settings.hash_bucket_size.value_or(1) > 0, "feature \"", name,

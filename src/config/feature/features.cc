@@ -9,6 +9,7 @@
 
 #include "config/check/check_feature.h"
 #include "config/feature/feature_settings.h"
+#include "config/feature/items.h"
 #include "config/feature/labels.h"
 #include "config/feature/sequences.h"
 #include "config/load/name.h"
@@ -221,6 +222,7 @@ FeatureLayout layout_of(const config::PipelineConfig& config) {
     layout.features.push_back(std::move(spec));
   }
   layout.sequences = lay_out_sequences(config, sequence_names, layout.features);
+  lay_out_items(config.data_config(), layout);
   place_in_batch(layout);
   return layout;
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "config/feature/labels.h"
+#include "config/feature/matching.h"
 #include "config/feature/towers.h"
 #include "emblem/error.h"
+#include "loss/candidate_rank.h"
 #include "loss/from_config.h"
 
 namespace emblem {
@@ -68,6 +70,20 @@ HeadSpec head_of(const TowerSpec& tower, const config::PipelineConfig& config,
   return head;
 }
 
+// The heads of a matching model: how rows rank their candidates, and the vectors of both towers.
+std::vector<HeadSpec> matching_heads(const MatchingSpec& matching, HeadSpec ranks) {
+  ranks.role = HeadSpec::Role::kRanks;
+  ranks.classes = kRankColumns;
+  std::vector<HeadSpec> heads = {std::move(ranks)};
+  for (const char* tower : {"user_tower", "item_tower"}) {
+    HeadSpec& vectors = heads.emplace_back();
+    vectors.name = tower;
+    vectors.role = HeadSpec::Role::kVector;
+    vectors.classes = matching.vector_dim();
+  }
+  return heads;
+}
+
 // ---- outputs ----
 
 struct NamedValue {
@@ -78,6 +94,8 @@ struct NamedValue {
 
 std::vector<NamedValue> values_of(const HeadSpec& head) {
   using Value = OutputSpec::Value;
+  if (head.role == HeadSpec::Role::kRanks) return {};  // of training and evaluation
+  if (head.role == HeadSpec::Role::kVector) return {{"emb", Value::kLogits, true}};
   switch (head.kind) {
     case HeadKind::kBinary:
       return {{"probs", Value::kProbability, true}, {"logits", Value::kLogits, false}};
@@ -112,7 +130,8 @@ std::vector<OutputSpec> outputs_of(const std::vector<HeadSpec>& heads, bool all)
       if (!all && !each.by_default) continue;
       for (int64_t domain = 0; domain < head.domains; ++domain) {
         OutputSpec output;
-        output.name = head.named(each.name);
+        output.name = head.role == HeadSpec::Role::kVector ? cat(head.name, "_", each.name)
+                                                           : head.named(each.name);
         if (head.domain >= 0) output.name += "_" + std::to_string(domain);
         output.head = static_cast<int64_t>(h);
         output.value = each.value;
@@ -133,6 +152,8 @@ std::vector<HeadSpec> heads_of(const config::PipelineConfig& config, const Featu
   std::vector<HeadSpec> heads;
   for (const TowerSpec& tower : towers_of(config.model_config()))
     heads.push_back(head_of(tower, config, layout));
+  if (const auto matching = matching_of(config.model_config()))
+    return matching_heads(*matching, std::move(heads.at(0)));
   return heads;
 }
 

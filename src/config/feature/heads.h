@@ -12,7 +12,15 @@
 namespace emblem {
 
 struct HeadSpec {
+  // What its logits are.
+  enum class Role {
+    kPrediction,  // of a label
+    kRanks,       // of a matching model: a CandidateRank for each row
+    kVector,      // vectors of a tower of a matching model, which others search
+  };
+
   std::string name;  // the tower; "" for a model with one head
+  Role role = Role::kPrediction;
   HeadKind kind = HeadKind::kBinary;
   int64_t classes = 1;         // logits, in each domain
   int64_t label = 0;           // column of Batch::labels
@@ -47,7 +55,7 @@ struct OutputSpec {
   enum class Value {
     kProbability,    // [rows, 1]: of label 1
     kProbabilities,  // [rows, classes]
-    kLogits,         // [rows, classes]
+    kLogits,         // [rows, classes]; vectors of a tower
     kNumber,         // [rows, 1]
   };
   std::string name;  // "probs_ctr", as TorchEasyRec names it

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "config/feature/matching.h"
 #include "config/feature/towers.h"
 #include "loss/from_config.h"
 
@@ -66,6 +67,8 @@ std::vector<LabelSpec> labels_of(const config::PipelineConfig& config) {
   const config::ModelConfig& model = config.model_config();
   std::vector<std::string> fields(data.label_fields().begin(), data.label_fields().end());
   if (fields.empty()) fields.push_back("label");
+  // Every row of a matching model is a user's choice, whatever its label.
+  if (matching_of(model)) return {{fields.front(), LabelKind::kNumber}};
   LabelUses uses;
   for (const TowerSpec& tower : towers_of(model)) {
     uses.add(label_of(tower, tower.label.empty() ? fields.front() : tower.label, data));

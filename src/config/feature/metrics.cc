@@ -1,11 +1,10 @@
 #include "config/feature/metrics.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
 
+#include "core/text/joined.h"
 #include "emblem/error.h"
 #include "loss/from_config.h"
 
@@ -82,6 +81,12 @@ bool lower_is_better(std::string_view metric) {
 
 std::vector<MetricConfig> reported_metrics(const HeadSpec& head) {
   if (!head.metrics.empty() || head.in_training_only) return head.metrics;
+  if (head.role == HeadSpec::Role::kVector) return {};
+  if (head.role == HeadSpec::Role::kRanks) {
+    MetricConfig recall;
+    recall.mutable_recall_at_k();
+    return {recall};
+  }
   std::vector<MetricConfig> metrics(2);
   if (head.kind == HeadKind::kNumber) {
     metrics[0].mutable_mean_absolute_error();
@@ -94,6 +99,10 @@ std::vector<MetricConfig> reported_metrics(const HeadSpec& head) {
     metrics[0].mutable_auc()->set_thresholds(0);
   metrics[1].mutable_log_loss();
   return metrics;
+}
+
+MeasuredHead measured(const HeadSpec& head) {
+  return {head.kind, head.classes, head.role == HeadSpec::Role::kRanks};
 }
 
 std::vector<config::LossConfig> reported_losses(const HeadSpec& head) {
@@ -146,7 +155,7 @@ void require_watchable_metric(const std::vector<HeadSpec>& heads, const std::str
                               const std::string& setting) {
   const std::vector<std::string> names = metric_names(heads);
   EMBLEM_REQUIRE(std::find(names.begin(), names.end(), metric) != names.end(), setting, " is \"",
-                 metric, "\", but evaluations report ", fmt::format("{}", fmt::join(names, ", ")),
+                 metric, "\", but evaluations report ", joined(names),
                  "; watch one of these, or add it to ",
                  heads.size() == 1 ? owner_of_metrics(heads[0]) : "the metrics of its tower");
   EMBLEM_REQUIRE(direction_of_metric(metric) != MetricDirection::kNone, setting, " is \"", metric,

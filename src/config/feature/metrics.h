@@ -23,9 +23,13 @@ bool lower_is_better(std::string_view metric);
 
 // What an evaluation reports of a head: the metrics that it lists and its losses (but not
 // binary_cross_entropy of a model with one label). When it lists none: the exact AUC and log loss,
-// for more than two classes accuracy and log loss, for a number the mean errors.
+// for more than two classes accuracy and log loss, for a number the mean errors, for ranks
+// recall@5.
 std::vector<config::MetricConfig> reported_metrics(const HeadSpec& head);
 std::vector<config::LossConfig> reported_losses(const HeadSpec& head);
+
+// The head as metrics see it.
+MeasuredHead measured(const HeadSpec& head);
 
 // Their names, in this order: METRIC, or METRIC_TOWER. A second AUC of a head is distinguished by
 // its thresholds (auc_8000, auc_exact). Throws Error for duplicates and for entries that select no

@@ -2,10 +2,10 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
-#include <google/protobuf/text_format.h>
 
 #include <algorithm>
 
+#include "config/load/field_text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -15,21 +15,13 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
-constexpr const char* kUnset = "unset";
-
 // `index` -1: the field is not repeated.
-std::string value_text(const Message& message, const FieldDescriptor* field, int index) {
-  std::string text;
-  google::protobuf::TextFormat::PrintFieldValueToString(message, field, index, &text);
-  return text;
-}
-
 std::string list_text(const Message& message, const FieldDescriptor* field) {
   const int size = message.GetReflection()->FieldSize(message, field);
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE)
     return cat(size, size == 1 ? " entry" : " entries");
   std::string text;
-  for (int i = 0; i < size; ++i) text += (i == 0 ? "" : ", ") + value_text(message, field, i);
+  for (int i = 0; i < size; ++i) text += (i == 0 ? "" : ", ") + value_text(message, *field, i);
   return "[" + text + "]";
 }
 
@@ -103,10 +95,7 @@ class Comparison {
                 plain);
       return;
     }
-    const auto text = [&](const Message& message, bool set) {
-      return set || field->has_default_value() ? value_text(message, field, -1) : kUnset;
-    };
-    add(path, text(first, in_first), text(second, in_second));
+    add(path, value_or_unset(first, *field), value_or_unset(second, *field));
   }
 
   void add(std::string path, std::string first, std::string second) {

@@ -1,9 +1,10 @@
 #include "config/load/field_text.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
 
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -49,7 +50,7 @@ std::string expected(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_STRING:
       return "text in quotes";
     case FieldDescriptor::CPPTYPE_ENUM:
-      return fmt::format("one of {}", fmt::join(value_names(field), ", "));
+      return cat("one of ", joined(value_names(field)));
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return "fields in braces { ... }";
   }
@@ -65,7 +66,7 @@ std::string no_such_field(const Descriptor& message, const std::string& owner,
   const std::string hint = question(word, names);
   if (!hint.empty()) return text + hint;
   if (names.empty()) return text + "; it has no fields at all";
-  return text + fmt::format("; its fields are {}", fmt::join(names, ", "));
+  return cat(text, "; its fields are ", joined(names));
 }
 
 std::string wrong_value(const FieldDescriptor& field, const std::string& owner,
@@ -75,6 +76,19 @@ std::string wrong_value(const FieldDescriptor& field, const std::string& owner,
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM)
     text += question(value, value_names(field));
   return text;
+}
+
+std::string value_text(const google::protobuf::Message& message, const FieldDescriptor& field,
+                       int index) {
+  std::string text;
+  google::protobuf::TextFormat::PrintFieldValueToString(message, &field, index, &text);
+  return text;
+}
+
+std::string value_or_unset(const google::protobuf::Message& message, const FieldDescriptor& field) {
+  const bool has_value =
+      field.has_default_value() || message.GetReflection()->HasField(message, &field);
+  return has_value ? value_text(message, field) : kUnset;
 }
 
 }  // namespace emblem

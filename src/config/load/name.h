@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/files/inner_path.h"
+
 namespace emblem {
 
 constexpr size_t kLongestName = 200;  // bytes; files may have 255, and "_emb_wide" is added
@@ -13,6 +15,8 @@ constexpr size_t kLongestTableName = kLongestName + std::string_view("_emb_wide"
 // What is wrong with a name, as the end of a sentence that begins with it: "is empty"; "" if
 // nothing is. Any text is allowed that is the name of a file, not hidden, without control
 // characters.
-std::string name_problem(std::string_view name, size_t longest = kLongestName);
+inline std::string name_problem(std::string_view name, size_t longest = kLongestName) {
+  return name.starts_with('.') ? "begins with \".\"" : file_name_problem(name, longest);
+}
 
 }  // namespace emblem

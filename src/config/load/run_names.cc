@@ -6,7 +6,7 @@
 namespace emblem {
 namespace {
 
-constexpr size_t kLongestInner = 40;  // of what is between braces
+constexpr size_t kLongestInner = 40;  // bytes between braces
 
 bool read_whole(std::string_view digits, int64_t* number) {
   const char* end = digits.data() + digits.size();

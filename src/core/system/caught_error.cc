@@ -5,6 +5,7 @@
 
 #include "core/memory/heap_account.h"
 #include "core/system/log.h"
+#include "core/text/json_error.h"
 
 namespace emblem {
 namespace {
@@ -35,7 +36,7 @@ Error rethrow_as_error() {
   } catch (const std::filesystem::filesystem_error& error) {
     return {ErrorCode::kUnavailable, text_of(error)};
   } catch (const std::exception& error) {
-    return {ErrorCode::kInternal, error.what()};
+    return {ErrorCode::kInternal, json_problem(error.what())};
   } catch (...) {
     return {ErrorCode::kInternal, "an exception of an unknown type was thrown"};
   }

@@ -24,6 +24,9 @@ TEST(CaughtErrorTest, WhateverWasThrownBecomesAnError) {
   EXPECT_STREQ(caught(std::bad_alloc()).what(), "out of memory");
   EXPECT_EQ(caught(std::runtime_error("broken")).code(), ErrorCode::kInternal);
   EXPECT_STREQ(caught(std::runtime_error("broken")).what(), "broken");
+  EXPECT_STREQ(
+      caught(std::runtime_error("[json.exception.out_of_range.403] key 'rows' not found")).what(),
+      "\"rows\" is missing");
   const std::filesystem::filesystem_error denied(
       "cannot remove all", "a/b", std::make_error_code(std::errc::permission_denied));
   EXPECT_EQ(caught(denied).code(), ErrorCode::kUnavailable);

@@ -15,6 +15,7 @@
 
 #include "core/files/file_descriptor.h"
 #include "core/system/interrupt.h"
+#include "core/system/pipe.h"
 #include "core/system/seconds_since.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
@@ -58,22 +59,15 @@ struct StartError {
 // The child writes to it when exec fails; exec itself closes it, so that the parent reads nothing
 // when the program was started.
 struct StartErrors {
-  StartErrors() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-      throw Error(ErrorCode::kUnavailable, cat("cannot create a pipe: ", std::strerror(errno)));
-    reader.emplace(ends[0]);
-    writer.emplace(ends[1]);
-  }
   std::optional<StartError> wait() {
-    writer->close();
+    pipe.writer.close();
     StartError error;
     ssize_t got = 0;
-    do got = ::read(reader->get(), &error, sizeof(error));
+    do got = ::read(pipe.reader.get(), &error, sizeof(error));
     while (got < 0 && errno == EINTR);
     return got == sizeof(error) ? std::optional(error) : std::nullopt;
   }
-  std::optional<FileDescriptor> reader, writer;
+  Pipe pipe = make_pipe();
 };
 
 // Moves a descriptor above those of stdin, stdout and stderr, which dup2 will replace.
@@ -122,7 +116,7 @@ pid_t spawn(const Spawn& program) {
   const pid_t child = fork();
   if (child == 0)
     become(program, const_cast<char**>(argument_list.data()),
-           const_cast<char**>(environment_list.data()), errors.writer->get(), parent);
+           const_cast<char**>(environment_list.data()), errors.pipe.writer.get(), parent);
   if (child < 0) throw cannot_start(errno);
   if (const auto failed = errors.wait()) {
     waitpid(child, nullptr, 0);

@@ -1,17 +1,13 @@
-// core/text/json_error.h - what nlohmann's exceptions say, for messages to users.
+// core/text/json_error.h - what nlohmann's exceptions say, in words for users.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace emblem {
 
-// `what` without the name of the exception at its beginning, "[json.exception.parse_error.101] ",
-// and without what was read of the text last, which is not for everyone who may see the message.
-inline std::string_view json_problem(std::string_view what) {
-  if (!what.starts_with("[json.exception")) return what;
-  const size_t end = what.find("] ");
-  if (end != std::string_view::npos) what.remove_prefix(end + 2);
-  return what.substr(0, what.find("; last read"));
-}
+// Where a text is not JSON, or which of its values is missing or of the wrong type. Nothing of the
+// text itself, which is not for everyone who may see the message. Other messages stay as they are.
+std::string json_problem(std::string_view what);
 
 }  // namespace emblem

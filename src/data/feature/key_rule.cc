@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "data/feature/default_values.h"
-#include "data/feature/row_gather.h"
 #include "data/format/decoder.h"
+#include "data/format/text/csv_types.h"
 #include "data/format/text/number_text.h"
 #include "data/format/text/text_scan.h"
 #include "emblem/error.h"

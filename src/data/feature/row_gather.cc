@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "data/format/text/csv_types.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -155,17 +156,6 @@ void gather_bags(std::span<const Batch* const> sources, const MovePlan& plan, si
   }
   drop_plain_offsets(to);
 }
-
-}  // namespace
-
-void drop_plain_offsets(SparseColumn& column) {
-  for (size_t row = 0; row < column.offsets.size(); ++row) {
-    if (column.offsets[row] != static_cast<int32_t>(row)) return;
-  }
-  column.offsets.clear();
-}
-
-namespace {
 
 void gather_marks(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out) {
   out.bad.clear();

@@ -20,7 +20,4 @@ struct RowRun {
 // Throws Error when a column of the result would have more values than offsets can count.
 void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out);
 
-// Drops offsets that say no more than one key per row.
-void drop_plain_offsets(SparseColumn& column);
-
 }  // namespace emblem

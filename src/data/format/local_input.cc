@@ -1,5 +1,6 @@
 #include "data/format/local_input.h"
 
+#include "config/feature/items.h"
 #include "config/load/evaluation_input.h"
 #include "core/system/log.h"
 #include "core/text/text.h"
@@ -83,6 +84,7 @@ bool follow_input(const std::string& path, config::DataConfig* data, Storage sto
 config::PipelineConfig for_evaluation(config::PipelineConfig config, Storage storage) {
   if (!has_holdout(config))
     follow_input(config.eval_input_path(), config.mutable_data_config(), std::move(storage));
+  sample_for_evaluation(config.mutable_data_config());
   return config;
 }
 

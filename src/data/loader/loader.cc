@@ -7,6 +7,7 @@
 #include "core/threads/start_threads.h"
 #include "data/format/local_input.h"
 #include "data/format/memory/table_file.h"
+#include "data/loader/item_sampler.h"
 #include "data/loader/pipeline.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
@@ -45,6 +46,19 @@ Storage storage_of(const config::DataConfig& data, const LoaderOptions& options)
 
 RemoteStatistics statistics_of(const Storage& storage) {
   return storage == nullptr ? RemoteStatistics{} : storage->statistics();
+}
+
+// A pass for each epoch.
+NextTable epochs_of(const TablePasses& source, const std::string& name) {
+  return [source, name, pass = NextTable()]() mutable {
+    const bool is_new = pass == nullptr;
+    if (is_new) pass = source();
+    std::shared_ptr<const ColumnTable> table = pass();
+    EMBLEM_REQUIRE(table != nullptr || !is_new, name,
+                   " gives no rows: it has none, or can be read once alone and was read before");
+    if (table == nullptr) pass = nullptr;
+    return table;
+  };
 }
 
 }  // namespace
@@ -171,6 +185,20 @@ void Loader::Pipeline::stop() {
   work_.notify_all();
 }
 
+// Whether next() does not have to wait.
+bool Loader::Pipeline::has_next() const {
+  if (!deliveries_.empty()) return deliveries_.front()->done;
+  return error_ != nullptr || batches_ == options_.max_batches || (!reads_on() && jobs_.empty());
+}
+
+bool Loader::Pipeline::wait(std::chrono::milliseconds timeout) {
+  const auto start = Clock::now();
+  std::unique_lock lock(mutex_);
+  const bool is_there = delivered_.wait_for(lock, timeout, [this] { return has_next(); });
+  statistics_.wait_seconds += seconds_since(start);
+  return is_there;
+}
+
 bool Loader::Pipeline::next(Batch& batch) {
   const auto start = Clock::now();
   std::unique_lock lock(mutex_);
@@ -178,8 +206,7 @@ bool Loader::Pipeline::next(Batch& batch) {
     ended_ = true;
     return false;
   }
-  const auto ended = [&] { return error_ != nullptr || (!reads_on() && jobs_.empty()); };
-  delivered_.wait(lock, [&] { return deliveries_.empty() ? ended() : deliveries_.front()->done; });
+  delivered_.wait(lock, [this] { return has_next(); });
   statistics_.wait_seconds += seconds_since(start);
   if (deliveries_.empty()) {
     if (error_ != nullptr) rethrow(error_);
@@ -244,10 +271,53 @@ int64_t Loader::Pipeline::expected_rows() const {
   return rows == kUnknown ? 0 : std::max<int64_t>(0, std::llround(rows));
 }
 
-Loader::Loader(const config::DataConfig& data, const FeatureLayout& features,
-               LoaderOptions options) {
-  if (is_memory_address(options.input))
-    options.tables = memory_tables(options.storage, options.input);
+std::unique_ptr<Loader::Source> Loader::Source::with_items(const config::DataConfig& data,
+                                                           const FeatureLayout& features,
+                                                           const LoaderOptions& options) {
+  class WithItems : public Source {
+   public:
+    WithItems(const config::DataConfig& data, const FeatureLayout& features,
+              const LoaderOptions& options)
+        : layout_(layout_of_rows(features)),
+          rows_(open(data, layout_, options)),
+          sampler_(data, features, options) {}
+
+    bool next(Batch& batch) override {
+      if (!rows_->next(batch)) return false;
+      sampler_.add_items(batch);
+      return true;
+    }
+    bool wait(std::chrono::milliseconds timeout) override { return rows_->wait(timeout); }
+    bool close_batch() override { return rows_->close_batch(); }
+    DataPosition start() const override { return rows_->start(); }
+    LoaderStatistics statistics() const override { return rows_->statistics(); }
+    int64_t expected_rows() const override { return rows_->expected_rows(); }
+    std::vector<ColumnSpec> columns() const override { return rows_->columns(); }
+    void sample(const std::function<void(const Block&)>& take) const override {
+      rows_->sample(take);
+    }
+
+   private:
+    FeatureLayout layout_;
+    std::unique_ptr<Source> rows_;
+    ItemSampler sampler_;
+  };
+  return std::make_unique<WithItems>(data, features, options);
+}
+
+std::unique_ptr<Loader::Source> Loader::Source::open(const config::DataConfig& data,
+                                                     const FeatureLayout& features,
+                                                     LoaderOptions options) {
+  if (is_memory_address(options.input)) {
+    if (const TablePasses source = table_passes(options.storage, options.input)) {
+      EMBLEM_REQUIRE(options.streams == 1, options.input,
+                     " is read table by table, by one process and in one stream; give ",
+                     options.streams, " of them files, or tables in memory");
+      options.next_table = epochs_of(source, options.input);
+    } else {
+      options.tables = memory_tables(options.storage, options.input);
+    }
+  }
   const bool is_in_memory = !options.tables.empty() || options.next_table != nullptr;
   EMBLEM_REQUIRE(options.tables.empty() || options.next_table == nullptr,
                  "tables and a source of tables are given; expected one of them");
@@ -255,17 +325,20 @@ Loader::Loader(const config::DataConfig& data, const FeatureLayout& features,
     config::DataConfig tables = data;
     tables.set_dataset_type(config::ArrowDataset);  // columns with types
     if (options.input.empty()) options.input = "the table in memory";
-    source_ = std::make_unique<Pipeline>(tables, features, options);
-  } else if (is_kafka_address(options.input)) {
-    source_ = Source::open_stream(data, features, options);
-  } else if (data.dataset_type() == config::KafkaDataset && !options.input.empty()) {
+    return std::make_unique<Pipeline>(tables, features, options);
+  }
+  if (is_kafka_address(options.input)) return Source::open_stream(data, features, options);
+  if (data.dataset_type() == config::KafkaDataset && !options.input.empty()) {
     config::DataConfig files = data;  // evaluations of a model that is trained on a stream
     follow_files(options.input, &files, options.storage);
-    source_ = std::make_unique<Pipeline>(files, features, options);
-  } else {
-    source_ = std::make_unique<Pipeline>(data, features, options);
+    return std::make_unique<Pipeline>(files, features, options);
   }
+  return std::make_unique<Pipeline>(data, features, options);
 }
+
+Loader::Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options)
+    : source_(items_in(features) < 0 ? Source::open(data, features, std::move(options))
+                                     : Source::with_items(data, features, options)) {}
 
 Loader::~Loader() = default;
 

@@ -95,8 +95,7 @@ class Loader {
   // Error for unreadable rows: file, line, what was expected.
   bool next(Batch& batch);
 
-  // For a stream: waits up to `timeout` for next() not to have to wait. For files: true at
-  // once.
+  // Waits up to `timeout` for next() not to have to wait; whether it does not.
   bool wait(std::chrono::milliseconds timeout);
 
   // For a stream: the rows that are there become the next batch, though they do not fill it,

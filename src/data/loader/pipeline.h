@@ -35,6 +35,7 @@ class Loader::Pipeline final : public Loader::Source {
   ~Pipeline() override;
 
   bool next(Batch& batch) override;
+  bool wait(std::chrono::milliseconds timeout) override;
   LoaderStatistics statistics() const override;
   int64_t expected_rows() const override;
   DataPosition start() const override { return options_.start; }
@@ -71,6 +72,7 @@ class Loader::Pipeline final : public Loader::Source {
   void check_start() const;
   void stop();
   bool reads_on() const;
+  bool has_next() const;
   void work();
   bool may_decode() const;
   bool has_room() const;

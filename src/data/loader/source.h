@@ -22,6 +22,12 @@ class Loader::Source {
   virtual std::vector<ColumnSpec> columns() const = 0;
   virtual void sample(const std::function<void(const Block&)>&) const {}
 
+  static std::unique_ptr<Source> open(const config::DataConfig& data, const FeatureLayout& features,
+                                      LoaderOptions options);
+  // The same with sampled items in each batch; `features` has items.
+  static std::unique_ptr<Source> with_items(const config::DataConfig& data,
+                                            const FeatureLayout& features,
+                                            const LoaderOptions& options);
   static std::unique_ptr<Source> open_stream(const config::DataConfig& data,
                                              const FeatureLayout& features,
                                              const LoaderOptions& options);

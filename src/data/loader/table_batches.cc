@@ -1,5 +1,6 @@
 #include "data/loader/table_batches.h"
 
+#include "config/feature/items.h"
 #include "data/feature/column_requests.h"
 #include "data/format/memory/table_file.h"
 #include "emblem/error.h"
@@ -22,7 +23,11 @@ struct TableBatches::Reader {
 
 TableBatches::TableBatches(const config::DataConfig& data, const FeatureLayout& features,
                            LabelCheck labels)
-    : data_(with_types(data)), features_(features), labels_(labels) {}
+    : data_(with_types(data)), features_(features), labels_(labels) {
+  EMBLEM_REQUIRE(items_in(features) < 0,
+                 "data_config.negative_sampler adds items to batches that a loader reads, not to "
+                 "a table that is given at once; set in_batch_negative: true without a sampler");
+}
 
 TableBatches::~TableBatches() = default;
 

@@ -113,6 +113,17 @@ bool remove_copy(const std::string& path) {
   return true;
 }
 
+void remove_unused_copies(const std::string& cache, const std::string& prefix) {
+  std::vector<std::string> names;
+  std::error_code error, ignored;
+  for (fs::directory_iterator entry(copy_path(cache, ""), error), end; !error && entry != end;
+       entry.increment(error))
+    if (const std::string name = entry->path().filename().string();
+        name.starts_with(prefix) && entry->is_directory(ignored))
+      names.push_back(name);
+  for (const std::string& name : names) remove_copy(copy_path(cache, name));
+}
+
 void remove_locked_copy(const std::string& path) {
   static std::atomic<int> count{0};
   std::error_code ignored;

@@ -38,7 +38,10 @@ std::vector<FolderCopy> list_copies(const std::string& cache);
 
 // Removes a copy, unless a process uses it or it is pending: then false.
 bool remove_copy(const std::string& path);
-// The same with its lock held exclusively.
+// Removes the copies whose names begin with `prefix`, unless a process uses them: those that a
+// killed process left.
+void remove_unused_copies(const std::string& cache, const std::string& prefix);
+// The same as remove_copy, with its lock held exclusively.
 void remove_locked_copy(const std::string& path);
 
 // Counts as a use.

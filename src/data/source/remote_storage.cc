@@ -6,7 +6,7 @@
 #include "core/system/log.h"
 #include "core/text/text.h"
 #include "data/source/data_set_manifest.h"
-#include "data/source/objects/md5.h"
+#include "data/source/objects/content_md5.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -181,7 +181,7 @@ std::vector<ObjectInfo> RemoteStorage::expand(const std::string& text) {
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.uri < b.uri; });
   const std::lock_guard lock(mutex_);
-  for (const ObjectInfo& info : found) known_[info.uri] = info;
+  known_.add(found);
   return found;
 }
 
@@ -190,7 +190,7 @@ std::shared_ptr<ObjectFile> RemoteStorage::open(const std::string& text) {
   std::optional<ObjectInfo> info;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = known_.find(uri.text()); known != known_.end()) info = known->second;
+    info = known_.find(uri.text());
   }
   if (!info) {
     info = find(text);
@@ -198,7 +198,7 @@ std::shared_ptr<ObjectFile> RemoteStorage::open(const std::string& text) {
       throw Error(ErrorCode::kNotFound,
                   cat("cannot open ", uri.shown(), ": there is no such object"));
     const std::lock_guard lock(mutex_);
-    known_[uri.text()] = *info;
+    known_.add({*info});
   }
   if (info->bytes == 0)
     throw Error(ErrorCode::kCorruption, cat(uri.shown(), " is empty; expected a file with rows"));
@@ -206,10 +206,9 @@ std::shared_ptr<ObjectFile> RemoteStorage::open(const std::string& text) {
   const RemoteParts shared{&cache(), &queue_,           &counters_,
                            &memory_, &connection.check, options_.part_bytes};
   const std::lock_guard lock(mutex_);
-  std::weak_ptr<ObjectFile>& slot = files_[cache_name(*info)];
-  std::shared_ptr<ObjectFile> file = slot.lock();
-  if (file == nullptr) slot = file = std::make_shared<ObjectFile>(*info, *connection.store, shared);
-  return file;
+  return files_.find_or_make(cache_name(*info), [&] {
+    return std::make_shared<ObjectFile>(*info, *connection.store, shared);
+  });
 }
 
 std::string RemoteStorage::read_range(const ObjectInfo& object, int64_t offset, int64_t bytes) {
@@ -234,13 +233,18 @@ std::string RemoteStorage::read_text(const std::string& text) {
                 cat("cannot read ", shown_uri(text), ": there is no such object"));
   const ObjectUri uri = parse_object_uri(text);
   ContentCheck& check = connection_of(uri).check;
-  std::string content, problem;
+  std::string content, before, problem;
   for (int attempt = 0; attempt < kDamagedAttempts; ++attempt) {
     content = read_range(*info, 0, info->bytes);
-    Md5 sum;
+    ContentMd5 sum(info->md5, info->bytes);
     sum.add(content.data(), content.size());
-    problem = check.problem(uri, info->md5, sum.hex());
+    problem = check.problem(uri, info->md5, sum.found());
+    if (!problem.empty() && is_md5_of_parts(info->md5) && content == before) {
+      check.accept_parts(uri, info->md5);
+      problem.clear();
+    }
     if (problem.empty()) return content;
+    before = std::move(content);
   }
   throw Error(ErrorCode::kUnavailable, problem);
 }
@@ -248,12 +252,26 @@ std::string RemoteStorage::read_text(const std::string& text) {
 void RemoteStorage::check_copy(const ObjectInfo& object, const std::string& path) {
   const ObjectUri uri = parse_object_uri(object.uri);
   ContentCheck& check = connection_of(uri).check;
-  if (object.md5.empty() || !check.is_on()) return;
+  if (!check.compares(object.md5)) return;
   const MappedFile file(path);
-  Md5 sum;
+  ContentMd5 sum(object.md5, object.bytes);
   sum.add(file.bytes().data(), file.bytes().size());
-  const std::string problem = check.problem(uri, object.md5, sum.hex());
-  if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
+  const std::string problem = check.problem(uri, object.md5, sum.found());
+  if (problem.empty()) return;
+  if (!is_md5_of_parts(object.md5) || !arrives_again(object, file.bytes()))
+    throw Error(ErrorCode::kUnavailable, problem);
+  check.accept_parts(uri, object.md5);
+}
+
+// Whether another download of the object has the same content.
+bool RemoteStorage::arrives_again(const ObjectInfo& object, std::span<const char> content) {
+  if (static_cast<int64_t>(content.size()) != object.bytes) return false;
+  for (int64_t at = 0; at < object.bytes; at += options_.part_bytes) {
+    const int64_t count = std::min(options_.part_bytes, object.bytes - at);
+    const auto here = content.subspan(static_cast<size_t>(at), static_cast<size_t>(count));
+    if (read_range(object, at, count) != std::string_view(here.data(), here.size())) return false;
+  }
+  return true;
 }
 
 void RemoteStorage::write_text(const std::string& text, std::string_view content,
@@ -267,7 +285,17 @@ void RemoteStorage::upload(const std::string& file, const std::string& text,
                            const BeforeWrite& before) {
   const ObjectUri uri = parse_object_uri(text);
   ObjectStore& store = store_of(uri);
-  with_retries(counters_, before, [&] { store.upload(file, uri, before); });
+  const BeforeWrite before_piece = [&] {
+    ++counters_.activity->answers;
+    if (before) before();
+  };
+  with_retries(counters_, before, [&] { store.upload(file, uri, before_piece); });
+}
+
+void RemoteStorage::remove_unfinished(const std::string& text) {
+  ObjectUri uri = parse_object_uri(text);
+  uri.key = folder_of(uri.key);
+  store_of(uri).remove_unfinished(uri);
 }
 
 void RemoteStorage::remove(const std::string& text, const BeforeWrite& before) {
@@ -307,6 +335,20 @@ void RemoteStorage::set_tables(const std::string& address, MemoryTables tables) 
     tables_[address] = std::move(tables);
 }
 
+void RemoteStorage::set_table_passes(const std::string& address, TablePasses source) {
+  const std::lock_guard lock(mutex_);
+  if (source == nullptr)
+    table_passes_.erase(address);
+  else
+    table_passes_[address] = std::move(source);
+}
+
+TablePasses RemoteStorage::table_passes(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = table_passes_.find(address);
+  return found == table_passes_.end() ? nullptr : found->second;
+}
+
 MemoryTables RemoteStorage::tables(const std::string& address) {
   const std::lock_guard lock(mutex_);
   const auto found = tables_.find(address);
@@ -334,8 +376,17 @@ bool has_remote_inputs(const std::string& inputs) {
 
 bool is_memory_address(std::string_view input) { return input.starts_with("memory://"); }
 
+TablePasses table_passes(const Storage& storage, const std::string& address) {
+  return storage == nullptr ? nullptr : storage->table_passes(address);
+}
+
 MemoryTables memory_tables(const Storage& storage, const std::string& address) {
   MemoryTables tables = storage == nullptr ? MemoryTables() : storage->tables(address);
+  if (tables.empty() && table_passes(storage, address) != nullptr)
+    throw Error(
+        ErrorCode::kUnsupported,
+        cat(printable(address),
+            " is read table by table, and is needed as a whole here; give tables or files"));
   if (tables.empty())
     throw Error(ErrorCode::kNotFound,
                 cat(printable(address),
@@ -350,7 +401,7 @@ std::vector<std::string> expand_inputs(std::string_view list, const Storage& sto
     const std::string item(trim(piece));
     if (item.empty()) continue;
     if (is_memory_address(item)) {
-      memory_tables(storage, item);
+      if (table_passes(storage, item) == nullptr) memory_tables(storage, item);  // is it there?
       files.push_back(item);
     } else if (is_object_uri(item)) {
       for (const ObjectInfo& info : storage_for(storage, item).expand(item))

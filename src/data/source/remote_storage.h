@@ -5,14 +5,17 @@
 // a cache folder and connections of its own; two of them may use the same cache folder.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "config/proto/data.pb.h"
+#include "data/source/known_objects.h"
 #include "data/source/objects/content_check.h"
 #include "data/source/objects/object_file.h"
 #include "data/source/remote_statistics.h"
@@ -31,6 +34,10 @@ struct RemoteOptions {
 };
 
 RemoteOptions remote_options(const config::DataConfig& data);
+
+// Begins a pass over rows in memory that are asked for table by table; null at the end of the pass.
+using NextTableOfPass = std::function<std::shared_ptr<const ColumnTable>()>;
+using TablePasses = std::function<NextTableOfPass()>;
 
 // Thread-safe. Files must not outlive it. Requests are sent without a lock that others wait for,
 // apart from those who need the same connection.
@@ -66,15 +73,22 @@ class RemoteStorage {
   void check_copy(const ObjectInfo& object, const std::string& file);
   void write_text(const std::string& uri, std::string_view text, const BeforeWrite& before = {});
   void upload(const std::string& file, const std::string& uri, const BeforeWrite& before = {});
+  // What uploads below it left that were never completed; the caller holds the lock of the folder.
+  void remove_unfinished(const std::string& uri);
   void remove(const std::string& uri, const BeforeWrite& before = {});
   void remove_folder(const std::string& uri, const BeforeWrite& before = {});
 
   // Rows in memory by address (data/source/storage.h); no tables: there are none any more.
   void set_tables(const std::string& address, MemoryTables tables);
   MemoryTables tables(const std::string& address);
+  // The same for rows that are asked for table by table; null: there are none any more.
+  void set_table_passes(const std::string& address, TablePasses source);
+  TablePasses table_passes(const std::string& address);
 
   // From now on a request that fails is not tried again: the process is about to end.
   void stop_trying_again() { counters_.stopped = true; }
+
+  std::shared_ptr<const StoreActivity> activity() const { return counters_.activity; }
 
   ObjectCache& cache();
   const DownloadQueue& queue() const { return queue_; }
@@ -94,6 +108,7 @@ class RemoteStorage {
   ObjectStore& store_of(const ObjectUri& uri) { return *connection_of(uri).store; }
   StoreOptions store_options() const { return {options_.endpoint, options_.download_threads}; }
   std::vector<ObjectInfo> match(const ObjectUri& pattern);
+  bool arrives_again(const ObjectInfo& object, std::span<const char> content);
   void check_whole(ObjectListing& listing);
 
   const RemoteOptions options_;
@@ -103,11 +118,15 @@ class RemoteStorage {
   std::mutex mutex_;  // guards what follows up to the files
   std::unique_ptr<ObjectCache> cache_;
   std::map<std::string, std::unique_ptr<Connection>> stores_;  // by scheme and bucket
-  std::map<std::string, ObjectInfo> known_;                    // by address: what expand() has seen
-  std::map<std::string, std::weak_ptr<ObjectFile>> files_;     // by address and version
-  std::map<std::string, MemoryTables> tables_;                 // by address
+  KnownObjects known_;
+  OpenObjects files_;
+  std::map<std::string, MemoryTables> tables_;       // by address
+  std::map<std::string, TablePasses> table_passes_;  // by address
   DownloadQueue queue_;
 };
+
+// The source of the rows at a memory address; null where these are tables, or not there.
+TablePasses table_passes(const Storage& storage, const std::string& address);
 
 // As core/files/file.h's expand_paths, for a list that may hold addresses of remote objects, too.
 std::vector<std::string> expand_inputs(std::string_view list, const Storage& storage);

@@ -48,16 +48,25 @@ void wait(const RequestCounters& counters, double seconds) {
         std::min<Clock::duration>(until - Clock::now(), std::chrono::milliseconds(20)));
 }
 
+struct Waiting {
+  explicit Waiting(StoreActivity& of) : activity(of) { ++activity.waiting; }
+  ~Waiting() { --activity.waiting; }
+  StoreActivity& activity;
+};
+
 }  // namespace
 
 void with_retries(RequestCounters& counters, const std::function<void()>& before,
                   const std::function<void()>& attempt) {
+  const Waiting waiting(*counters.activity);
   double delay = first_delay_seconds();
   for (int number = 1;; ++number) {
     if (before) before();
     ++counters.requests;
     try {
-      return attempt();
+      attempt();
+      ++counters.activity->answers;
+      return;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnavailable) throw;
       if (counters.stopped) throw;

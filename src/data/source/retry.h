@@ -5,12 +5,20 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace emblem {
 
+// Whether a store answers; may outlive the storage.
+struct StoreActivity {
+  std::atomic<int64_t> answers{0};  // requests that succeeded, and pieces of uploads
+  std::atomic<int64_t> waiting{0};  // requests under way, or about to be tried again
+};
+
 // What all downloads and uploads of a process did; added to by many threads.
 struct RequestCounters {
+  const std::shared_ptr<StoreActivity> activity = std::make_shared<StoreActivity>();
   std::atomic<int64_t> requests{0}, retries{0};
   std::atomic<bool> stopped{false};  // nothing is tried again
 };

@@ -6,8 +6,10 @@
 #include <optional>
 #include <set>
 
+#include "config/feature/items.h"
 #include "config/feature/sequences.h"
 #include "core/math/hash.h"
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -22,7 +24,9 @@ constexpr size_t kMostWords = 10000;
 class SchemaBuilder {
  public:
   SchemaBuilder(const config::PipelineConfig& config, int64_t divisor)
-      : config_(config), layout_(layout_of(config)), divisor_(std::max<int64_t>(1, divisor)) {}
+      : config_(config),
+        layout_(layout_of_rows(layout_of(config))),
+        divisor_(std::max<int64_t>(1, divisor)) {}
 
   PipelineSchema build() {
     schema_.delimiter = config_.data_config().delimiter();
@@ -37,6 +41,7 @@ class SchemaBuilder {
       if (!is_plain(feature) && !is_encoded()) add_computed(feature);
     link_queries();
     add_labels();
+    add_items();
     return std::move(schema_);
   }
 
@@ -410,6 +415,27 @@ class SchemaBuilder {
       if (label.parent >= 0 && schema_.labels[static_cast<size_t>(label.parent)].parent >= 0)
         schema_.labels[static_cast<size_t>(label.parent)].parent = -1;
     }
+  }
+
+  void add_items() {
+    const auto sampler = item_sampler_of(config_.data_config());
+    if (!sampler) return;
+    PipelineItems items{.sampler = *sampler};
+    for (const std::string& field : sampler->attr_fields) {
+      auto at = column_index(field);
+      if (!at) {  // no feature reads it
+        schema_.columns.push_back({.name = field, .form = PipelineColumn::Form::kNumbers});
+        at = schema_.columns.size() - 1;
+      }
+      const PipelineColumn::Form form = schema_.columns[*at].form;
+      EMBLEM_REQUIRE(form == PipelineColumn::Form::kIds || form == PipelineColumn::Form::kNumbers,
+                     "data_config.negative_sampler.attr_fields has \"", printable(field),
+                     "\", whose values are written for ids and numbers only");
+      if (field == sampler->item_id_field) items.id = *at;
+      schema_.columns[*at].is_of_item = field != sampler->item_id_field;
+      items.attributes.push_back(*at);
+    }
+    schema_.items = std::move(items);
   }
 
   // A domain that is a label and a feature: the feature's ids are those that the label can be.

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/feature/features.h"
 #include "config/feature/heads.h"
+#include "config/feature/items.h"
 
 namespace emblem {
 
@@ -52,6 +54,15 @@ struct PipelineColumn {
   double low = -2, high = 2;
   // The column of the same ids that a history is compared with; -1: none.
   int64_t query = -1;
+  // It follows from the id of the row's item (PipelineSchema::items).
+  bool is_of_item = false;
+};
+
+// The items that data_config.negative_sampler samples.
+struct PipelineItems {
+  ItemSamplerSpec sampler;
+  size_t id = 0;                   // the column that tells them from another
+  std::vector<size_t> attributes;  // columns of attr_fields
 };
 
 struct PipelineLabel {
@@ -70,6 +81,7 @@ struct PipelineSchema {
   std::vector<PipelineLabel> labels;      // in the order of FeatureLayout::labels
   std::vector<std::string> weight_fields;
   std::vector<HeadSpec> heads;  // those with metrics
+  std::optional<PipelineItems> items;
   std::string delimiter = ",";
 };
 

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "config/feature/metrics.h"
-#include "core/files/file.h"
-#include "core/system/progress.h"
-#include "core/threads/thread_pool.h"
 #include "data/format/decoder.h"
 #include "data/format/text/csv_field.h"
 #include "data/format/text/csv_types.h"
+#include "data/synth/data_set.h"
 #include "data/synth/pipeline_text.h"
 #include "data/synth/pipeline_truth.h"
 #include "data/synth/score_summary.h"
@@ -105,7 +103,6 @@ void PipelineBlocks::fill(const std::vector<PipelineRow>& rows, Block& block) co
 namespace fs = std::filesystem;
 
 constexpr int64_t kPipelineChunkRows = 1024;
-constexpr int64_t kChunksAtOnce = 16;
 
 // How good the truth is as the prediction of one head. A head that learns only the rows of its task
 // space cannot know the label's chance outside of it: its truth is that within the space.
@@ -190,9 +187,8 @@ class SplitWriter {
   int64_t write(const fs::path& folder, SynthSplit split, int64_t rows, Progress& progress,
                 int64_t rows_before) {
     if (options_.format != "csv") {
-      WriterOptions writing;
-      writing.columnar = options_.columnar;
-      const auto writer = make_writer(options_.format, folder.string(), blocks_.specs(), writing);
+      const auto writer =
+          make_writer(options_.format, folder.string(), blocks_.specs(), options_.writing);
       draw(split, rows, progress, rows_before, writer.get(),
            [&](const Chunk& chunk) { writer->append(chunk.encoded); });
       writer->finish();
@@ -225,21 +221,15 @@ class SplitWriter {
   template <class Write>
   void draw(SynthSplit split, int64_t rows, Progress& progress, int64_t rows_before,
             const RowWriter* writer, const Write& write) {
-    std::vector<Chunk> chunks(kChunksAtOnce);
-    for (int64_t begin = 0; begin < rows; begin += kChunksAtOnce * kPipelineChunkRows) {
-      const int64_t count = std::min(rows - begin, kChunksAtOnce * kPipelineChunkRows);
-      parallel_for(context_, count, kPipelineChunkRows, [&](int64_t from, int64_t to) {
-        fill(chunks[static_cast<size_t>(from / kPipelineChunkRows)], split, begin + from,
-             begin + to, writer);
-      });
-      for (int64_t from = 0; from < count; from += kPipelineChunkRows) {
-        const Chunk& chunk = chunks[static_cast<size_t>(from / kPipelineChunkRows)];
-        write(chunk);
-        for (const PipelineRow& row : chunk.rows)
-          for (HeadScore& score : scores_) score.add(row);
-      }
-      progress.update(rows_before + begin + count);
-    }
+    const auto draw_rows = [&](Chunk& chunk, int64_t begin, int64_t end) {
+      fill(chunk, split, begin, end, writer);
+    };
+    write_chunks<Chunk>(context_, rows, kPipelineChunkRows, progress, rows_before, draw_rows,
+                        [&](const Chunk& chunk) {
+                          write(chunk);
+                          for (const PipelineRow& row : chunk.rows)
+                            for (HeadScore& score : scores_) score.add(row);
+                        });
   }
 
   void fill(Chunk& chunk, SynthSplit split, int64_t begin, int64_t end,
@@ -275,11 +265,40 @@ std::string metadata(const PipelineSynthOptions& options, const PipelineSynthRes
                                  {"seed", options.seed},
                                  {"alpha", options.alpha},
                                  {"divide_tables", options.divide_tables},
-                                 // Values on the test split:
-                                 // what no model can be
-                                 // expected to pass.
+                                 // On the test split: no model can be expected to pass it.
                                  {"best", best}};
   return json.dump(2) + "\n";
+}
+
+}  // namespace
+
+namespace {
+
+// All items with their attributes, as data_config.negative_sampler reads them; returns the bytes.
+int64_t write_items(const fs::path& path, const PipelineSchema& schema,
+                    const PipelineTruth& truth) {
+  const PipelineItems& items = *schema.items;
+  const char between = items.sampler.field_delimiter;
+  const size_t domain = schema.columns[items.id].domain;
+  FileWriter file(path.string());
+  file.write(cat("id:int64", between, "weight:float", between, "attrs:string\n"));
+  PipelineRow row;
+  truth.draw(SynthSplit::kTest, 0, row);
+  std::vector<std::string> fields;
+  for (int64_t rank = 0; rank < schema.domains[domain].values; ++rank) {
+    truth.draw_item(rank, row);
+    write_fields(schema, truth, row, fields);
+    const size_t first = fields.size() - schema.columns.size();
+    std::string attributes;
+    for (const size_t at : items.attributes) {
+      if (!attributes.empty()) attributes += items.sampler.attr_delimiter;
+      attributes += fields[first + at];
+    }
+    file.write(cat(truth.number_of(domain, rank), between, 1e6 * truth.probability_of(domain, rank),
+                   between, attributes, "\n"));
+  }
+  file.finish();
+  return static_cast<int64_t>(file.bytes_written());
 }
 
 }  // namespace
@@ -299,23 +318,19 @@ PipelineSynthResult synthesize_for(const Context& context, const config::Pipelin
   const PipelineTruth truth(schema, options.seed, options.alpha);
   PipelineSynthResult result;
   result.rows = options.rows;
-  result.test_rows =
-      options.test_rows < 0 ? std::max<int64_t>(1, options.rows / 10) : options.test_rows;
+  result.test_rows = test_rows_of(options.test_rows, options.rows);
   result.columns = static_cast<int64_t>(schema.labels.size() + schema.weight_fields.size() +
                                         schema.columns.size());
-  OutputFolder folder(options.out, options.overwrite);
+  OutputFolder folder(options.out, options.writing.overwrite);
   Progress progress("synth", result.rows + result.test_rows);
   const fs::path path(folder.path());
   SplitWriter train(context, schema, truth, options), test(context, schema, truth, options);
   result.bytes = train.write(path / "train", SynthSplit::kTrain, result.rows, progress, 0);
   result.bytes +=
       test.write(path / "test", SynthSplit::kTest, result.test_rows, progress, result.rows);
+  if (schema.items) result.bytes += write_items(path / "items.txt", schema, truth);
   result.best = test.best();
-  FileWriter file((path / "metadata.json").string());
-  file.write(metadata(options, result));
-  file.finish();
-  folder.commit();
-  progress.finish();
+  finish_data_set(folder, metadata(options, result), progress);
   return result;
 }
 

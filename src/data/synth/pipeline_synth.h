@@ -15,15 +15,15 @@ namespace emblem {
 
 struct PipelineSynthOptions {
   std::string name;  // name of the pipeline, for metadata.json
-  std::string out;   // gets train/, test/ and metadata.json
+  // Gets train/, test/ and metadata.json, and for a pipeline with a sampler items.txt.
+  std::string out;
   int64_t rows = 100'000;
   int64_t test_rows = -1;  // -1: a tenth of rows
   uint64_t seed = 1;
-  double alpha = 1.05;        // exponent of the power law of ids
-  int64_t divide_tables = 1;  // ids are this many times fewer than the tables have rows
-  Overwrite overwrite = Overwrite::kRefuse;
+  double alpha = 1.05;         // exponent of the power law of ids
+  int64_t divide_tables = 1;   // ids are this many times fewer than the tables have rows
   std::string format = "csv";  // or "parquet", "orc", "arrow", where bags and sequences are lists
-  ColumnarOptions columnar;
+  WriterOptions writing;       // what is for columnar formats, and whether to overwrite
 };
 
 struct PipelineSynthResult {

@@ -9,7 +9,7 @@
 namespace emblem {
 namespace {
 
-enum class Use : uint64_t { kRow = 17, kScatter, kOwnEffect, kSharedEffect, kHidden, kKind };
+enum class Use : uint64_t { kRow = 17, kScatter, kOwnEffect, kSharedEffect, kHidden, kKind, kItem };
 
 constexpr uint64_t kKinds = 8;
 constexpr double kHistoryOfKind = 0.6, kItemOfKind = 0.4;  // shares that are of the preferred kind
@@ -139,6 +139,15 @@ void PipelineTruth::draw_map(const PipelineColumn& column, Random& random, const
   for (size_t i = 0; i < values.ranks.size(); ++i) values.numbers.push_back(random.normal());
 }
 
+void PipelineTruth::draw_item(int64_t rank, PipelineRow& row) const {
+  const size_t id = schema_.items->id;
+  row.columns[id].ranks.assign(1, rank);
+  Random random{seed_, stream(Use::kItem, static_cast<uint64_t>(rank))};
+  const uint64_t kind = kind_of(schema_.columns[id].domain, rank);
+  for (const size_t at : schema_.items->attributes)
+    if (at != id) draw_column(schema_.columns[at], kind, random, row, row.columns[at]);
+}
+
 void PipelineTruth::draw_values(Random& random, PipelineRow& row) const {
   row.lengths.clear();
   for (const int64_t longest : schema_.sequence_lengths) {
@@ -155,8 +164,9 @@ void PipelineTruth::draw_values(Random& random, PipelineRow& row) const {
            column.form == PipelineColumn::Form::kNestedMap;
   };
   for (size_t i = 0; i < schema_.columns.size(); ++i)
-    if (!is_map(schema_.columns[i]))
+    if (!is_map(schema_.columns[i]) && !schema_.columns[i].is_of_item)
       draw_column(schema_.columns[i], kind, random, row, row.columns[i]);
+  if (schema_.items) draw_item(row.columns[schema_.items->id].ranks.at(0), row);
   for (size_t i = 0; i < schema_.columns.size(); ++i)
     if (is_map(schema_.columns[i])) draw_map(schema_.columns[i], random, row, row.columns[i]);
 }

@@ -52,6 +52,13 @@ class PipelineTruth {
   // Row number `index` of a split. Depends on nothing else.
   void draw(SynthSplit split, int64_t index, PipelineRow& row) const;
 
+  // The attributes of the item with this id, 0 being the most frequent, in their columns of `row`;
+  // other columns stay as they are.
+  void draw_item(int64_t rank, PipelineRow& row) const;
+  double probability_of(size_t domain, int64_t rank) const {
+    return domains_[domain].law.probability(rank);
+  }
+
   // The number of an id in files, for a rank of a domain.
   int64_t number_of(size_t domain, int64_t rank) const { return domains_[domain].scatter(rank); }
 

@@ -4,8 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/system/progress.h"
-#include "core/threads/thread_pool.h"
+#include "data/synth/data_set.h"
 #include "data/synth/planted_truth.h"
 #include "data/synth/score_summary.h"
 #include "emblem/error.h"
@@ -39,9 +38,7 @@ const std::vector<Tables>& all_tables() {
   return tables;
 }
 
-// Rows of one unit of work: generated and encoded on one thread, appended in order.
 constexpr int64_t kSynthChunkRows = 4096;
-constexpr int64_t kSynthChunksAtOnce = 16;
 
 struct Chunk {
   Block block;
@@ -92,23 +89,16 @@ SynthSplitResult write_split(const Context& context, const SynthModel& model, Sy
                              int64_t rows, RowWriter& writer, Progress& progress,
                              int64_t rows_before) {
   ScoreSummary scores;
-  std::vector<Chunk> chunks(kSynthChunksAtOnce);
-  for (int64_t begin = 0; begin < rows; begin += kSynthChunksAtOnce * kSynthChunkRows) {
-    const int64_t count = std::min(rows - begin, kSynthChunksAtOnce * kSynthChunkRows);
-    parallel_for(context, count, kSynthChunkRows, [&](int64_t from, int64_t to) {
-      Chunk& chunk = chunks[from / kSynthChunkRows];
-      fill(model, split, begin + from, begin + to, chunk);
-      writer.encode(chunk.block, begin + from, chunk.encoded);
-    });
-    for (int64_t from = 0; from < count; from += kSynthChunkRows) {
-      const Chunk& chunk = chunks[from / kSynthChunkRows];
-      writer.append(chunk.encoded);
-      for (int64_t i = 0; i < chunk.block.rows; ++i) {
-        scores.add(chunk.logits[i], chunk.block.columns[0].floats[i]);
-      }
-    }
-    progress.update(rows_before + begin + count);
-  }
+  const auto draw = [&](Chunk& chunk, int64_t begin, int64_t end) {
+    fill(model, split, begin, end, chunk);
+    writer.encode(chunk.block, begin, chunk.encoded);
+  };
+  write_chunks<Chunk>(context, rows, kSynthChunkRows, progress, rows_before, draw,
+                      [&](const Chunk& chunk) {
+                        writer.append(chunk.encoded);
+                        for (int64_t i = 0; i < chunk.block.rows; ++i)
+                          scores.add(chunk.logits[i], chunk.block.columns[0].floats[i]);
+                      });
   writer.finish();
   return {scores.rows(), scores.label_mean(), scores.auc(), scores.log_loss()};
 }
@@ -199,18 +189,14 @@ SynthResult synthesize(const Context& context, const SynthOptions& options) {
   EMBLEM_REQUIRE(options.preset == "criteo", "unknown preset '", options.preset,
                  "'; expected criteo");
   EMBLEM_REQUIRE(options.rows > 0, "the number of rows is ", options.rows, "; expected 1 or more");
-  const int64_t test_rows =
-      options.test_rows < 0 ? std::max<int64_t>(1, options.rows / 10) : options.test_rows;
+  const int64_t test_rows = test_rows_of(options.test_rows, options.rows);
   const SynthShape shape = shape_of(options);
   const std::vector<ColumnSpec> schema =
       criteo_schema(shape.num_dense, static_cast<int>(shape.cardinalities.size()));
-  WriterOptions writing;
-  writing.bundle_bytes = options.bundle_bytes;
-  writing.split_layout = options.split_layout;
+  WriterOptions writing = options.writing;
   writing.cardinalities = shape.cardinalities;
-  writing.columnar = options.columnar;
 
-  OutputFolder folder(options.out, options.overwrite);
+  OutputFolder folder(options.out, writing.overwrite);
   const SynthModel model(shape);
   Progress progress("synth", options.rows + test_rows);
   progress.update(0);
@@ -226,11 +212,7 @@ SynthResult synthesize(const Context& context, const SynthOptions& options) {
   };
   result.train = write("train", SynthSplit::kTrain, options.rows, 0);
   result.test = write("test", SynthSplit::kTest, test_rows, options.rows);
-  FileWriter file((fs::path(folder.path()) / "metadata.json").string());
-  file.write(metadata(options, shape, result));
-  file.finish();
-  folder.commit();
-  progress.finish();
+  finish_data_set(folder, metadata(options, shape, result), progress);
   return result;
 }
 

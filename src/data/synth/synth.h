@@ -30,10 +30,7 @@ struct SynthOptions {
   // Shares of values that are missing; not set: 0.05 and 0.03, or 0 in raw and split, which cannot
   // have missing values.
   std::optional<double> missing_dense, missing_sparse;
-  int64_t bundle_bytes = 0;
-  Overwrite overwrite = Overwrite::kRefuse;
-  SplitLayout split_layout = SplitLayout::kRows;
-  ColumnarOptions columnar;
+  WriterOptions writing;
 };
 
 // What was written of one split, and the best any model can reach on it.

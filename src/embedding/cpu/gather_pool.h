@@ -36,7 +36,6 @@ struct GatherPool {
 void gather_pool(const Context& context, const GatherPool& op);
 
 namespace cpu {
-void gather_pool(const Context& context, const GatherPool& op);
 // The bags [begin, end) on the calling thread.
 void gather_pool(const GatherPool& op, int64_t begin, int64_t end);
 }  // namespace cpu

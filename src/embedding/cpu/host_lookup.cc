@@ -13,6 +13,10 @@ constexpr int64_t kBlockBytes = 128 << 10;  // bytes of output per task: stay in
 constexpr int64_t kLeastBlocks = 4;
 constexpr int64_t kOtherRows = 2048;  // rows outside the batch to update per task
 
+bool updates_all_rows(const TableSettings& settings) {
+  return settings.trainable && settings.l2_on_all_rows && settings.l2 != 0.0f;
+}
+
 uint32_t draw_of(const TableSettings& settings, int64_t step) {
   return settings.rounding == Rounding::kStochastic ? rounding_draw(step) : kRoundToNearest;
 }
@@ -292,6 +296,16 @@ void HostLookup::list_segments(const float* gradients, float scale,
   }
 }
 
+void HostLookup::prepare_backward(const Context& context, ConstAnyView any_gradients) {
+  const View<const float> gradients = any_gradients.floats();
+  check_gradients(gradients);
+  group(context, columns_);
+  list_segments(gradients.data, 1.0f);
+  for (const HostTable* table : tables_)
+    if (updates_all_rows(table->settings()))
+      in_batch_.reserve(static_cast<size_t>(table->rows_end()));
+}
+
 double HostLookup::squared_gradient_norm(const Context& context, ConstAnyView any_gradients) {
   const View<const float> gradients = any_gradients.floats();
   check_gradients(gradients);
@@ -353,10 +367,9 @@ void HostLookup::backward_at(const Context& context, std::span<const FeaturePlac
   });
   for (size_t t = 0; t < tables_.size(); ++t) {
     const TableSettings& settings = tables_[t]->settings();
-    if (settings.trainable && settings.l2_on_all_rows && settings.l2 != 0.0f) {
+    if (updates_all_rows(settings))
       update_other_rows(context, t, at_step(settings.rule, learning_rate, step),
                         draw_of(settings, step));
-    }
   }
   backward_ = Backward::kNothing;  // a second update with the same gradients is a mistake
 }

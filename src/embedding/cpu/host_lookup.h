@@ -41,6 +41,8 @@ class HostLookup : public Lookup {
   // is full.
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                AnyView out) override;
+  // Groups the keys and takes the memory that backward needs: it fails before any row has changed.
+  void prepare_backward(const Context& context, ConstAnyView gradients) override;
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
   void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
                                  ExactSum& sum) override;

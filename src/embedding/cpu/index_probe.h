@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/memory/prefetch.h"
-#include "embedding/cpu/key_index_ref.h"
+#include "embedding/cpu/key_index.h"
 
 #if defined(__ARM_NEON)
 #include <arm_neon.h>

@@ -26,7 +26,6 @@ struct InitializeRows {
 void initialize_rows(const Context& context, const InitializeRows& op);
 
 namespace cpu {
-void initialize_rows(const Context& context, const InitializeRows& op);
 // The rows [begin, end) of op on the calling thread.
 void initialize_rows(const InitializeRows& op, int64_t begin, int64_t end);
 }  // namespace cpu

@@ -37,7 +37,6 @@ struct SegmentUpdate {
 void segment_update(const Context& context, const SegmentUpdate& op);
 
 namespace cpu {
-void segment_update(const Context& context, const SegmentUpdate& op);
 // The segments [begin, end) on the calling thread.
 void segment_update(const SegmentUpdate& op, int64_t begin, int64_t end);
 // The squared norm of the summed gradients (without scale and l2) of the segments [begin, end).

@@ -191,36 +191,42 @@ class HeldRows {
   std::vector<float> weights_, states_;
 };
 
-struct LoadedRows {
-  int64_t all = 0;   // in the folder
-  int64_t held = 0;  // that the table holds
-};
+// The rows of a run, in files whose sizes fit the table.
+struct RunRows {
+  RunRows(const std::string& folder, LoadMode mode, const Table& table)
+      : count(key_count(folder)),
+        keys(folder, "key", count, 1, ""),
+        weights(folder, "emb_vector", count, table.settings().row_dim(),
+                cat(count, " keys of dimension ", table.settings().row_dim())) {
+    const int64_t state_floats = whole_state_floats(table);
+    if (mode == LoadMode::kContinue && state_floats > 0)
+      states.emplace(folder, "state", count, state_floats,
+                     cat(count, " keys with ", state_floats, " floats of state"));
+    if (mode == LoadMode::kContinue && !table.is_static())
+      scores.emplace(folder, "score", count, 1, cat(count, " scores"));
+  }
 
-LoadedRows load_rows(const Context& context, const std::string& folder, LoadMode mode,
-                     Table& table) {
-  const int64_t count = key_count(folder);
-  const int64_t dim = table.settings().row_dim(), state_floats = whole_state_floats(table);
-  const std::string keys_of_dim = cat(count, " keys of dimension ", dim);
-  const Column<int64_t> keys(folder, "key", count, 1, "");
-  const Column<float> weights(folder, "emb_vector", count, dim, keys_of_dim);
+  RowBatch batch(int64_t begin, int64_t n) const {
+    return {keys.rows(begin, n), weights.rows(begin, n),
+            states ? states->rows(begin, n) : std::span<const float>(),
+            scores ? scores->rows(begin, n) : std::span<const int64_t>()};
+  }
+
+  int64_t count;
+  Column<int64_t> keys;
+  Column<float> weights;
   std::optional<Column<float>> states;
   std::optional<Column<int64_t>> scores;
-  if (mode == LoadMode::kContinue && state_floats > 0) {
-    states.emplace(folder, "state", count, state_floats,
-                   cat(count, " keys with ", state_floats, " floats of state"));
-  }
-  if (mode == LoadMode::kContinue && !table.is_static()) {
-    scores.emplace(folder, "score", count, 1, cat(count, " scores"));
-  }
-  LoadedRows loaded{.all = count};
+};
+
+// Imports the rows that the table holds. How many these are.
+int64_t load_rows(const Context& context, const RunRows& run, Table& table) {
+  int64_t loaded = 0;
   HeldRows held(table);
-  for (int64_t begin = 0, each = rows_per_batch(table); begin < count; begin += each) {
-    const int64_t n = std::min(each, count - begin);
-    const RowBatch rows = held.of({keys.rows(begin, n), weights.rows(begin, n),
-                                   states ? states->rows(begin, n) : std::span<const float>(),
-                                   scores ? scores->rows(begin, n) : std::span<const int64_t>()});
+  for (int64_t begin = 0, each = rows_per_batch(table); begin < run.count; begin += each) {
+    const RowBatch rows = held.of(run.batch(begin, std::min(each, run.count - begin)));
     if (!rows.keys.empty()) table.import_rows(context, rows);
-    loaded.held += static_cast<int64_t>(rows.keys.size());
+    loaded += static_cast<int64_t>(rows.keys.size());
   }
   return loaded;
 }
@@ -311,28 +317,28 @@ TableFacts read_table_facts(const std::string& folder) {
 
 void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
   const std::vector<std::string> runs = runs_of_table(folder);
-  table.clear();
-  if (mode == LoadMode::kWeightsOnly) {
-    int64_t held = 0;
-    for (const std::string& run : runs) held += load_rows(context, run, mode, table).held;
-    warn_of_dropped_rows(held, table);
-    return;
-  }
+  std::vector<RunRows> opened;
   TableFacts facts;
   std::vector<KeyCount> admission;
-  int64_t rows = 0, held = 0;
+  int64_t rows = 0;
   for (const std::string& run : runs) {
-    facts = read_table_facts(run);
-    check_match(run, facts, table);
-    if (runs.size() == 1) check_rows(folder, facts.rows, table);
-    const LoadedRows found = load_rows(context, run, mode, table);
-    EMBLEM_REQUIRE(found.all == facts.rows, run, ": table.json says ", facts.rows,
-                   " rows, but key holds ", found.all, " keys");
+    if (mode == LoadMode::kContinue) {
+      facts = read_table_facts(run);
+      check_match(run, facts, table);
+      if (runs.size() == 1) check_rows(folder, facts.rows, table);
+    }
+    const int64_t found = opened.emplace_back(run, mode, table).count;
+    rows += found;
+    if (mode == LoadMode::kWeightsOnly) continue;
+    EMBLEM_REQUIRE(found == facts.rows, run, ": table.json says ", facts.rows,
+                   " rows, but key holds ", found, " keys");
     add_admission(run, table, admission);
-    rows += found.all;
-    held += found.held;
   }
-  check_rows(folder, rows, table);
+  if (mode == LoadMode::kContinue) check_rows(folder, rows, table);
+  table.clear();
+  int64_t held = 0;
+  for (const RunRows& run : opened) held += load_rows(context, run, table);
+  if (mode == LoadMode::kWeightsOnly) return warn_of_dropped_rows(held, table);
   const TableSettings& settings = table.settings();
   EMBLEM_REQUIRE(!settings.held.is_everything() || settings.bins > 0 || table.size() == rows,
                  folder, ": table.json says ", rows, " rows, but key holds ", table.size(),

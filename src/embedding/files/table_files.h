@@ -61,7 +61,8 @@ enum class LoadMode { kContinue, kWeightsOnly };
 
 // Replaces the content of `table` by the rows of its parts (TableSettings::held). Throws when a
 // file is missing, has another size than the rows need, or belongs to a table of another dim, or
-// (kContinue) another kind, size or optimizer.
+// (kContinue) another kind, size or optimizer: `table` is then as it was. Where rows themselves are
+// wrong (a duplicate key, one outside of a static table) it is not.
 void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table);
 
 }  // namespace emblem

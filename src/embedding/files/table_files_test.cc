@@ -166,6 +166,7 @@ TEST_P(TableFilesTest, FilesOfTheWrongSizeAreNamed) {
   EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("key")));
   std::ofstream(folder_ + "/table.json") << "{}";
   EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("table.json: does not describe a table")));
+  EXPECT_EQ(table.size(), 3);  // as it was
 }
 
 TEST_P(TableFilesTest, ATableOfAnotherShapeIsRefused) {

@@ -2,7 +2,9 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,7 +20,6 @@
 #include "data/feature/column_requests.h"
 #include "emblem/error.h"
 #include "model/check/check_model.h"
-#include "model/check/unsupported.h"
 
 namespace emblem {
 namespace {
@@ -59,6 +60,19 @@ constexpr Limit kLimits[] = {
     {"ensemble_size", kMostParts},
     {"task_domain_num", kMostParts},
 };
+
+// Each entry is a layer, a tower or an encoder.
+constexpr std::string_view kLists[] = {
+    "hidden_units",      "ppnet_hidden_units", "epnet_hidden_unit", "cin_layer_size",
+    "sequence_encoders", "task_towers",        "windows_len",
+};
+
+void check_count(const FieldDescriptor& field, int count, const std::string& path) {
+  const bool is_limited =
+      std::find(std::begin(kLists), std::end(kLists), field.name()) != std::end(kLists);
+  EMBLEM_REQUIRE(!is_limited || static_cast<uint64_t>(count) <= kMostParts, path, " has ", count,
+                 " entries, expected at most ", kMostParts);
+}
 
 // An infinite one of these means no limit.
 bool may_be_infinite(const FieldDescriptor& field) {
@@ -117,8 +131,9 @@ void check_message(const Message& message, const std::string& path) {
       check_value(message, *field, -1, name);
       continue;
     }
-    for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i)
-      check_value(message, *field, i, cat(name, "[", i, "]"));
+    const int count = message.GetReflection()->FieldSize(message, field);
+    check_count(*field, count, name);
+    for (int i = 0; i < count; ++i) check_value(message, *field, i, cat(name, "[", i, "]"));
   }
 }
 

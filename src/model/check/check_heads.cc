@@ -8,11 +8,13 @@
 
 #include "config/check/check_feature.h"
 #include "config/feature/heads.h"
+#include "config/feature/matching.h"
 #include "config/feature/towers.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 #include "loss/from_config.h"
 #include "metric/kinds.h"
+#include "model/models.h"
 
 namespace emblem {
 namespace {
@@ -25,6 +27,11 @@ using Names = std::vector<std::string>;
 // What messages call a tower: `tower "ctr"`, or model_config.
 std::string title(const TowerSpec& tower, const config::ModelConfig& model) {
   return has_task_towers(model) ? cat("tower \"", printable(tower.name), "\"") : "model_config";
+}
+
+// What the outputs of a tower mean.
+HeadKind kind_of(const TowerSpec& tower) {
+  return tower.losses.empty() ? HeadKind::kBinary : kind_of_head(tower.losses[0]);
 }
 
 // A name that is not among the fields of data_config.
@@ -110,13 +117,24 @@ void check_losses(const TowerSpec& tower, const FeatureLayout& layout, const std
   }
 }
 
+// Rows of a matching model compete with each other, whatever their labels.
+void check_matching_loss(const TowerSpec& tower, const std::string& model) {
+  EMBLEM_REQUIRE(tower.losses.size() == 1 && tower.losses[0].has_softmax_cross_entropy(),
+                 "model_config.losses of ", model,
+                 " must be one softmax_cross_entropy {}, over the candidates of each row");
+  EMBLEM_REQUIRE(tower.losses[0].softmax_cross_entropy().label_smoothing() == 0,
+                 "model_config.losses[0].softmax_cross_entropy.label_smoothing has no effect on ",
+                 model, "; remove it");
+  EMBLEM_REQUIRE(tower.num_class == 1, "model_config.num_class is ", tower.num_class, ", but ",
+                 model, " ranks candidates, which are no classes; remove it");
+}
+
 // ---- metrics ----
 
-void check_metrics(const TowerSpec& tower, const std::string& owner) {
-  const HeadKind kind = tower.losses.empty() ? HeadKind::kBinary : kind_of_head(tower.losses[0]);
+void check_metrics(const TowerSpec& tower, const MeasuredHead& head, const std::string& owner) {
   for (const MetricConfig& metric : tower.metrics) {
     if (metric.metric_case() == MetricConfig::METRIC_NOT_SET) continue;  // metric_names refuses it
-    const std::string problem = metric_problem(metric, {kind, tower.num_class});
+    const std::string problem = metric_problem(metric, head);
     EMBLEM_REQUIRE(problem.empty(), owner, ": ", problem);
   }
 }
@@ -171,7 +189,7 @@ void check_label_classes(const std::vector<TowerSpec>& towers,
                  "data_config has label_classes and label_positive; keep one of them");
   bool has_classes = false;
   for (const TowerSpec& tower : towers) {
-    const HeadKind kind = tower.losses.empty() ? HeadKind::kBinary : kind_of_head(tower.losses[0]);
+    const HeadKind kind = kind_of(tower);
     if (kind == HeadKind::kNumber) continue;
     has_classes = true;
     const int64_t classes = kind == HeadKind::kBinary ? 2 : tower.num_class;
@@ -202,10 +220,15 @@ void check_heads(const config::PipelineConfig& config, const FeatureLayout& layo
       EMBLEM_REQUIRE(earlier.insert(tower.name).second, "two task towers are called \"",
                      printable(tower.name), "\"; rename one of them");
     }
-    check_losses(tower, layout, owner);
-    check_metrics(tower, owner);
+    if (matching_of(model)) {
+      check_matching_loss(tower, model_name(model));
+      check_metrics(tower, {.ranks_candidates = true}, owner);
+    } else {
+      check_losses(tower, layout, owner);
+      check_metrics(tower, {kind_of(tower), tower.num_class}, owner);
+    }
   }
-  check_label_classes(towers, config);
+  if (!matching_of(model)) check_label_classes(towers, config);
   check_domains(config);
 }
 

@@ -39,6 +39,10 @@ TEST(CheckRanges, RefusesWhatNoModelCanHave) {
             "model_config.mmoe.num_expert is 100000, expected at most 1000");
   EXPECT_EQ(heads_verdict({"model_config.mmoe.expert_mlp.hidden_units=[8, 1000000000]"}),
             "model_config.mmoe.expert_mlp.hidden_units[1] is 1000000000, expected at most 1000000");
+  std::string layers = "8";
+  for (int i = 0; i < 1000; ++i) layers += ", 8";
+  EXPECT_EQ(heads_verdict({"model_config.mmoe.expert_mlp.hidden_units=[" + layers + "]"}),
+            "model_config.mmoe.expert_mlp.hidden_units has 1001 entries, expected at most 1000");
   EXPECT_EQ(heads_verdict({"feature_configs[1].id_feature.embedding_dim=4000000000"}),
             "feature_configs[1].id_feature.embedding_dim is 4000000000, expected at most 1000000");
   EXPECT_EQ(heads_verdict({"model_config.mmoe.task_towers[0].weight=inf"}),

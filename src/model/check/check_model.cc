@@ -1,7 +1,6 @@
 #include "model/check/check_model.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "config/check/check_feature.h"
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 #include "model/models.h"
@@ -130,7 +130,7 @@ void check_groups_exist(const config::PipelineConfig& config, const ModelKind& k
       for (const auto& each : model.feature_groups()) names.push_back(each.group_name());
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("model_config has no feature group \"{}\", which {} needs; it has {}",
-                              printable(use.group), kind.name, fmt::join(names, ", ")));
+                              printable(use.group), kind.name, joined(names)));
     }
     const bool is_sequence = group->group_type() == config::SEQUENCE;
     EMBLEM_REQUIRE(
@@ -147,8 +147,7 @@ void check_groups_exist(const config::PipelineConfig& config, const ModelKind& k
 void check_model(const config::PipelineConfig& config, const FeatureLayout& layout) {
   const config::ModelConfig& model = config.model_config();
   EMBLEM_REQUIRE(model.model_case() != config::ModelConfig::MODEL_NOT_SET,
-                 "model_config names no model; give one of ",
-                 fmt::format("{}", fmt::join(supported_models(), ", ")));
+                 "model_config names no model; give one of ", joined(supported_models()));
   const ModelKind& kind = *find_model(model);  // refuse_unsupported has seen it
   check_groups(config, layout, kind);
   check_mlps(model, "model_config");

@@ -1,4 +1,5 @@
-// model/check/check_model.h - the parts of check_pipeline about tables and models.
+// model/check/check_model.h - the parts of check_pipeline about tables, models and what is not
+// supported.
 #pragma once
 
 #include "config/feature/features.h"
@@ -20,5 +21,9 @@ void check_shared_tables(const config::PipelineConfig& config, const FeatureLayo
 
 // Groups, losses and networks of the model. Throws Error.
 void check_model(const config::PipelineConfig& config, const FeatureLayout& layout);
+
+// Settings of TorchEasyRec that Emblem reads, but cannot act on: throws Error with one line that
+// names the setting and what to do instead.
+void refuse_unsupported(const config::PipelineConfig& config);
 
 }  // namespace emblem

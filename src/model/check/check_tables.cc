@@ -1,5 +1,4 @@
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/text_format.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "config/feature/sequences.h"
+#include "config/load/field_text.h"
 #include "emblem/error.h"
 #include "model/check/check_model.h"
 #include "model/layers/groups.h"
@@ -22,14 +22,6 @@ using google::protobuf::Message;
 // Name and value, as messages show them.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-std::string value_text(const Message& message, const FieldDescriptor& field) {
-  if (!message.GetReflection()->HasField(message, &field) && !field.has_default_value())
-    return "unset";
-  std::string text;
-  google::protobuf::TextFormat::PrintFieldValueToString(message, &field, -1, &text);
-  return text;
-}
-
 // Every field of `message` that is not repeated, with its default where it is not set.
 void flatten(const Message& message, const std::string& path, Settings& settings) {
   const auto* descriptor = message.GetDescriptor();
@@ -40,7 +32,7 @@ void flatten(const Message& message, const std::string& path, Settings& settings
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       flatten(message.GetReflection()->GetMessage(message, &field), name, settings);
     } else {
-      settings.emplace_back(name, value_text(message, field));
+      settings.emplace_back(name, value_or_unset(message, field));
     }
   }
 }
@@ -60,7 +52,7 @@ Settings table_settings(const FeatureSpec& spec) {
   Settings settings;
   for (const char* name : {"init_fn", "trainable", "data_type"}) {
     const FieldDescriptor& field = *feature.GetDescriptor()->FindFieldByName(name);
-    settings.emplace_back(name, value_text(feature, field));
+    settings.emplace_back(name, value_or_unset(feature, field));
   }
   if (spec.settings.dynamicemb) flatten(*spec.settings.dynamicemb, "dynamicemb", settings);
   if (spec.settings.zch) flatten(*spec.settings.zch, "zch", settings);

@@ -11,6 +11,7 @@
 
 #include "config/feature/feature_warnings.h"
 #include "config/feature/features.h"
+#include "config/feature/matching.h"
 #include "config/feature/towers.h"
 #include "config/proto/pipeline.pb.h"
 #include "core/text/text.h"
@@ -65,6 +66,7 @@ const std::map<std::string, const char*>& reasons() {
       {"LRU_EvictionPolicy.decay_exponent", "the least recently used row leaves, whatever it is"},
       {"ModelConfig.kernel", "kernels are chosen for the machine"},
       {"MultiWindowDINEncoder.name", kLabel},
+      {"NegativeSampler.item_id_delim", "a row has one item"},
       {"ParameterConstraints.compute_kernels", "placement says where rows are"},
       {"PoolingEncoder.name", kLabel},
       {"SelfAttentionEncoder.name", kLabel},
@@ -162,7 +164,7 @@ void warn_of_labels(const config::PipelineConfig& config, const FeatureLayout& l
                     Names& warnings) {
   const config::DataConfig& data = config.data_config();
   const bool towers = has_task_towers(config.model_config());
-  if (!towers && data.label_fields_size() > 1)
+  if (!towers && !matching_of(config.model_config()) && data.label_fields_size() > 1)
     warnings.push_back(cat("data_config.label_fields names ", data.label_fields_size(),
                            " columns; the model learns the first, \"",
                            printable(data.label_fields(0)), "\""));

@@ -1,12 +1,12 @@
-#include "model/check/unsupported.h"
+#include "model/check/check_model.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
 
+#include "config/feature/matching.h"
 #include "config/feature/towers.h"
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 #include "model/models.h"
@@ -30,8 +30,7 @@ std::string chosen_in(const google::protobuf::Message& message, const char* oneo
 void check_model_is_supported(const ModelConfig& model) {
   const std::string name = chosen_in(model, "model");
   if (!name.empty() && find_model(model) == nullptr)
-    refuse(cat("model \"", name, "\""),
-           fmt::format("use one of {}", fmt::join(supported_models(), ", ")));
+    refuse(cat("model \"", name, "\""), cat("use one of ", joined(supported_models())));
   if (model.variational_dropout().embedding_wise_variational_dropout())
     refuse("model_config.variational_dropout.embedding_wise_variational_dropout",
            "remove it: whole features are dropped");
@@ -58,10 +57,12 @@ void check_settings_of_towers(const ModelConfig& model) {
   check(model.train_metrics_size(), "train_metrics");
 }
 
-void check_data_is_supported(const config::DataConfig& data) {
+void check_data_is_supported(const config::DataConfig& data, const ModelConfig& model) {
   const std::string sampler = chosen_in(data, "sampler");
-  if (!sampler.empty())
-    refuse("data_config." + sampler, "samplers are for matching models; remove it");
+  if (!sampler.empty() && !data.has_negative_sampler())
+    refuse("data_config." + sampler, "use negative_sampler");
+  EMBLEM_REQUIRE(sampler.empty() || matching_of(model),
+                 "data_config.negative_sampler is for matching models (dssm, dssm_v2); remove it");
   if (data.has_sample_cost_field() || data.has_batch_cost_size())
     refuse(data.has_batch_cost_size() ? "data_config.batch_cost_size"
                                       : "data_config.sample_cost_field",
@@ -104,7 +105,7 @@ void check_training_is_supported(const config::PipelineConfig& config) {
 void refuse_unsupported(const config::PipelineConfig& config) {
   check_model_is_supported(config.model_config());
   check_settings_of_towers(config.model_config());
-  check_data_is_supported(config.data_config());
+  check_data_is_supported(config.data_config(), config.model_config());
   check_features_are_supported(config);
   check_training_is_supported(config);
 }

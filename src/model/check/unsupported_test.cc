@@ -1,4 +1,4 @@
-#include "model/check/unsupported.h"
+#include "model/check/check_model.h"
 
 #include <gmock/gmock.h>
 
@@ -23,14 +23,13 @@ std::string text_verdict(const std::string& text) {
 }
 
 TEST(Unsupported, ModelsAreNamedWithThoseThatAre) {
-  for (const char* model :
-       {"simple_multi_task", "dc2vr", "dlrm_hstu", "ultra_hstu", "dssm", "dssm_v2", "dat",
-        "hstu_match", "mind", "tdm", "sid_rqvae", "sid_rqkmeans"}) {
+  for (const char* model : {"simple_multi_task", "dc2vr", "dlrm_hstu", "ultra_hstu", "dat",
+                            "hstu_match", "mind", "tdm", "sid_rqvae", "sid_rqkmeans"}) {
     EXPECT_EQ(text_verdict(std::string("model_config { ") + model + " {} }"),
               std::string("model \"") + model +
                   "\" is not supported yet; use one of dlrm, deepfm, multi_tower, multi_tower_din, "
                   "mask_net, wide_and_deep, dcn_v1, dcn_v2, xdeepfm, wukong, mmoe, dbmtl, ple, "
-                  "pepnet, rocket_launching, lr, fm, dnn");
+                  "pepnet, dssm, dssm_v2, rocket_launching, lr, fm, dnn");
   }
   for (const std::string& model : supported_models())
     EXPECT_EQ(text_verdict("model_config { " + model + " {} }"), "fine");
@@ -46,12 +45,14 @@ TEST(Unsupported, SettingsAreNamedWithWhatToDo) {
   EXPECT_THAT(text_verdict("model_config { feature_groups { group_name: 'g' group_type: "
                            "JAGGED_SEQUENCE } }"),
               StartsWith("group_type JAGGED_SEQUENCE of feature group \"g\" is not supported"));
-  for (const char* sampler : {"negative_sampler", "negative_sampler_v2", "hard_negative_sampler",
+  for (const char* sampler : {"negative_sampler_v2", "hard_negative_sampler",
                               "hard_negative_sampler_v2", "tdm_sampler"}) {
-    EXPECT_EQ(text_verdict(std::string("data_config { ") + sampler + " {} }"),
-              std::string("data_config.") + sampler +
-                  " is not supported yet; samplers are for matching models; remove it");
+    EXPECT_EQ(
+        text_verdict(std::string("data_config { ") + sampler + " {} }"),
+        std::string("data_config.") + sampler + " is not supported yet; use negative_sampler");
   }
+  EXPECT_EQ(text_verdict("data_config { negative_sampler {} } model_config { dnn {} }"),
+            "data_config.negative_sampler is for matching models (dssm, dssm_v2); remove it");
   EXPECT_THAT(text_verdict("data_config { batch_cost_size: 3 sample_cost_field: 'x' }"),
               StartsWith("data_config.batch_cost_size is not supported yet; give batch_size"));
   EXPECT_THAT(text_verdict("data_config { sample_mask_prob: 0.1 }"),

@@ -4,6 +4,7 @@
 
 #include "emblem/error.h"
 #include "loss/from_config.h"
+#include "nn/matching.h"
 
 namespace emblem {
 namespace {
@@ -19,6 +20,8 @@ void add_loss(Graph& graph, ModelInputs& inputs, const Head& head, size_t member
     target.name += cat("_member_", member + 1);
     target.factor /= static_cast<float>(head.learned.size());
   }
+  if (head.spec.role == HeadSpec::Role::kRanks)
+    return minimize_mean(graph, head.learned[member], target);
   const auto session = session_of(loss);
   graph.minimize(any, head.learned[member], target, session ? inputs.ids(*session) : Node{});
 }

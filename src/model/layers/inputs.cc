@@ -49,9 +49,10 @@ Node add_dense_embedding(Graph& graph, Node x, const DenseEmbedding& embedding) 
 std::string node_name(const LookupGroup& group, const GroupedFeature& feature,
                       const FeatureLayout& layout) {
   if (group.is_stacked) return "embeddings." + feature.feature->name;
-  if (group.family == TableFamily::kDeep) return "embeddings";
-  if (group.family == TableFamily::kWide) return "wide_embeddings";
-  if (group.sequence < 0) return "query_embeddings";
+  if (group.sequence < 0)
+    return group.family == TableFamily::kDeep   ? "embeddings"
+           : group.family == TableFamily::kWide ? "wide_embeddings"
+                                                : "query_embeddings";
   return "embeddings." + layout.sequences[static_cast<size_t>(group.sequence)].name;
 }
 
@@ -136,7 +137,7 @@ ModelInputs::Piece ModelInputs::piece(const std::string& name, const Members& me
 
 ModelInputs::Piece ModelInputs::embedded_numbers(const FeatureSpec& feature, Piece numbers) {
   const DenseEmbedding embedding = dense_embedding_of(feature);
-  if (embedding.kind == DenseEmbedding::Kind::kNone || feature.sequence >= 0) return numbers;
+  if (embedding.kind == DenseEmbedding::Kind::kNone || feature.settings.in_sequence) return numbers;
   const auto [at, is_new] = embeddings_.try_emplace(feature.name);
   if (is_new) {
     graph_.set_scope("dense_embeddings." + feature.name);

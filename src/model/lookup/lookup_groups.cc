@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "config/feature/items.h"
 #include "config/feature/sequences.h"
 
 namespace emblem {
@@ -76,8 +77,8 @@ void add_lookup(std::vector<LookupGroup>& groups, LookupGroup group) {
 }
 
 // Tables that are read in several spaces get a stacked lookup each.
-void add_sequence_lookups(std::vector<LookupGroup>& groups,
-                          const std::vector<GroupedFeature>& uses) {
+void add_lookups(std::vector<LookupGroup>& groups, TableFamily family,
+                 const std::vector<GroupedFeature>& uses) {
   std::map<std::string, std::set<int64_t>> spaces;
   std::set<int64_t> all_spaces;
   for (const GroupedFeature& use : uses) {
@@ -85,7 +86,7 @@ void add_sequence_lookups(std::vector<LookupGroup>& groups,
     all_spaces.insert(use.feature->sequence);
   }
   for (const int64_t space : all_spaces) {
-    LookupGroup group{.family = TableFamily::kSequence, .sequence = space};
+    LookupGroup group{.family = family, .sequence = space};
     for (const GroupedFeature& use : uses) {
       if (use.feature->sequence == space && spaces[use.table].size() == 1)
         group.features.push_back(use);
@@ -94,7 +95,7 @@ void add_sequence_lookups(std::vector<LookupGroup>& groups,
   }
   for (const auto& [table, its_spaces] : spaces) {
     if (its_spaces.size() == 1) continue;
-    LookupGroup group{.family = TableFamily::kSequence, .is_stacked = true};
+    LookupGroup group{.family = family, .is_stacked = true};
     std::copy_if(uses.begin(), uses.end(), std::back_inserter(group.features),
                  [&](const GroupedFeature& use) { return use.table == table; });
     add_lookup(groups, std::move(group));
@@ -113,6 +114,7 @@ std::string table_name_in(const FeatureSpec& feature, TableFamily family,
 
 std::vector<size_t> sequences_read(const ModelConfig& model, const FeatureLayout& layout) {
   std::set<size_t> found;
+  if (const int64_t items = items_in(layout); items >= 0) found.insert(static_cast<size_t>(items));
   for (const SequenceGroup& group : sequence_groups_of(model)) {
     for (const std::string& name : group.features) {
       const int64_t sequence = layout.find(name).sequence;
@@ -124,15 +126,13 @@ std::vector<size_t> sequences_read(const ModelConfig& model, const FeatureLayout
 
 std::vector<LookupGroup> lookup_groups_of(const ModelConfig& model, const FeatureLayout& layout,
                                           int64_t wide_dim) {
-  const auto uses = [&](const std::vector<NamedFeatures>& groups, TableFamily family) {
-    return uses_in(groups, layout, family, wide_dim);
-  };
   std::vector<LookupGroup> groups;
-  add_lookup(groups, {.family = TableFamily::kDeep,
-                      .features = uses(groups_of_type(model, config::DEEP), TableFamily::kDeep)});
-  add_lookup(groups, {.family = TableFamily::kWide,
-                      .features = uses(groups_of_type(model, config::WIDE), TableFamily::kWide)});
-  add_sequence_lookups(groups, uses(groups_of_sequences(model), TableFamily::kSequence));
+  const auto add = [&](TableFamily family, const std::vector<NamedFeatures>& named) {
+    add_lookups(groups, family, uses_in(named, layout, family, wide_dim));
+  };
+  add(TableFamily::kDeep, groups_of_type(model, config::DEEP));
+  add(TableFamily::kWide, groups_of_type(model, config::WIDE));
+  add(TableFamily::kSequence, groups_of_sequences(model));
   return groups;
 }
 

@@ -50,7 +50,8 @@ std::string table_name_in(const FeatureSpec& feature, TableFamily family,
 std::vector<LookupGroup> lookup_groups_of(const config::ModelConfig& model,
                                           const FeatureLayout& layout, int64_t wide_dim);
 
-// Positions in FeatureLayout::sequences of those that SEQUENCE and nested groups name, rising.
+// Positions in FeatureLayout::sequences of those that SEQUENCE and nested groups name, and of
+// sampled items, rising.
 std::vector<size_t> sequences_read(const config::ModelConfig& model, const FeatureLayout& layout);
 
 }  // namespace emblem

@@ -130,7 +130,7 @@ Pooling pooling_of(const FeatureSpec& feature) {
 
 // Bags of one value are the same whether summed or averaged.
 bool has_bags(const FeatureSpec& feature) {
-  return value_dim_of(feature.settings, feature.sequence >= 0) != 1;
+  return value_dim_of(feature.settings, feature.settings.in_sequence) != 1;
 }
 
 // All features of a stacked lookup are pooled in one way.

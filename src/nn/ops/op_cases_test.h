@@ -10,6 +10,7 @@
 #include "core/device/device_test.h"
 #include "core/math/random.h"
 #include "nn/graph.h"
+#include "nn/matching.h"
 
 namespace emblem {
 
@@ -160,6 +161,15 @@ inline std::vector<OpCase> op_cases() {
   using Norm = MlpOptions::Norm;
   std::vector<OpCase> list = {
       {"Linear", 7, [](Graph& g, const MakeInput& in) { return g.linear(in(13), 5); }},
+      {"RankItemsOfTheBatch", 70,
+       [](Graph& g, const MakeInput& in) {
+         return g.slice(rank_candidates(g, in(5), in(5), Candidates::kAllItems, 0.7f), 0, 1);
+       }},
+      {"RankWideVectorsOfTheBatch", 40,
+       [](Graph& g, const MakeInput& in) {
+         const Node users = g.normalize(in(150)), items = g.normalize(in(150));
+         return g.slice(rank_candidates(g, users, items, Candidates::kAllItems, 0.1f), 0, 1);
+       }},
       {"LinearOfManyRows", 700,
        [](Graph& g, const MakeInput& in) { return g.linear(in(9), 17, Activation::kTanh); }},
       {"LinearToOneUnit", 600,

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "core/text/json_error.h"
+#include "core/text/json_field.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonField::Json;
 constexpr int kFormat = 2;
 
 Json to_value(const Curve& curve) {
@@ -29,55 +28,13 @@ Json to_value(const KernelCurves& curves) {
   return levels;
 }
 
-// A value of the file with its place, for messages.
-struct Field {
-  const Json& value;
-  std::string where;
-
-  [[noreturn]] void refuse(const std::string& expected) const {
-    std::string found = value.dump();
-    if (found.size() > 60) found = found.substr(0, 57) + "...";
-    throw Error(ErrorCode::kInvalidArgument, cat(where, " is ", found, ", expected ", expected,
-                                                 "; make the file again with emblem probe"));
-  }
-  Field operator[](const char* name) const {
-    if (!value.is_object()) refuse("an object");
-    const auto found = value.find(name);
-    if (found == value.end())
-      throw Error(ErrorCode::kInvalidArgument,
-                  cat(where, " has no \"", name, "\"; make the file again with emblem probe"));
-    return {*found, cat(where, ".", name)};
-  }
-  Field operator[](size_t index) const { return {value[index], cat(where, "[", index, "]")}; }
-  size_t size() const {
-    if (!value.is_array()) refuse("a list");
-    return value.size();
-  }
-  std::string text() const {
-    if (!value.is_string()) refuse("a text");
-    return value.get<std::string>();
-  }
-  double number(double lowest = 0) const {
-    if (!value.is_number() || value.get<double>() < lowest)
-      refuse(cat("a number of at least ", lowest));
-    return value.get<double>();
-  }
-  int64_t integer(int64_t lowest = 0) const {
-    if (!value.is_number_integer() || value.get<int64_t>() < lowest)
-      refuse(cat("an integer of at least ", lowest));
-    return value.get<int64_t>();
-  }
-  bool flag() const {
-    if (!value.is_boolean()) refuse("true or false");
-    return value.get<bool>();
-  }
-};
+using Field = JsonField;
 
 Curve curve_of(const Field& field) {
   std::vector<CurvePoint> points;
   for (size_t i = 0; i < field.size(); ++i) {
     if (field[i].size() != 2) field[i].refuse("[size, seconds]");
-    points.push_back({field[i][size_t{0}].number(), field[i][size_t{1}].number()});
+    points.push_back({field[i][size_t{0}].number(0), field[i][size_t{1}].number(0)});
   }
   if (points.empty()) field.refuse("at least one measurement");
   return Curve(std::move(points));
@@ -86,7 +43,7 @@ Curve curve_of(const Field& field) {
 KernelCurves kernel_of(const Field& field) {
   std::vector<KernelCurves::Level> levels;
   for (size_t i = 0; i < field.size(); ++i)
-    levels.push_back({field[i]["table_bytes"].number(1), field[i]["distinct_share"].number(),
+    levels.push_back({field[i]["table_bytes"].number(1), field[i]["distinct_share"].number(0),
                       curve_of(field[i]["seconds_by_requests"])});
   if (levels.empty()) field.refuse("at least one size of a table");
   return KernelCurves(std::move(levels));
@@ -100,9 +57,9 @@ TableCosts table_of(const Field& field) {
   costs.update = kernel_of(field["update"]);
   costs.requests = curve_of(field["requests_by_lookups"]);
   costs.sums = curve_of(field["sums_by_lookups"]);
-  costs.gather_alone_share = field["gather_alone_share"].number();
-  costs.update_alone_share = field["update_alone_share"].number();
-  costs.bytes_per_row = field["bytes_a_row"].number();
+  costs.gather_alone_share = field["gather_alone_share"].number(0);
+  costs.update_alone_share = field["update_alone_share"].number(0);
+  costs.bytes_per_row = field["bytes_a_row"].number(0);
   return costs;
 }
 
@@ -113,8 +70,9 @@ StepCosts steps_of(const Field& field) {
     const Field name = held[i]["holding"];
     const std::optional<Holding> holding = parse_holding(name.text());
     if (!holding) name.refuse("a way to hold a table, as \"rows\"");
-    steps.held.push_back({{*holding, held[i]["every_second"].flag(), held[i]["most_keys"].number()},
-                          curve_of(held[i]["seconds_by_rows"])});
+    steps.held.push_back(
+        {{*holding, held[i]["every_second"].flag(), held[i]["most_keys"].number(0)},
+         curve_of(held[i]["seconds_by_rows"])});
   }
   return steps;
 }
@@ -124,10 +82,10 @@ std::vector<MemoryPool> pools_of(const Field& field, int ranks) {
   std::set<int64_t> seen;
   for (size_t i = 0; i < field.size(); ++i) {
     MemoryPool& pool = pools.emplace_back();
-    pool.free_bytes = field[i]["free_bytes"].integer();
+    pool.free_bytes = field[i]["free_bytes"].integer(0);
     const Field members = field[i]["ranks"];
     for (size_t r = 0; r < members.size(); ++r) {
-      const int64_t rank = members[r].integer();
+      const int64_t rank = members[r].integer(0);
       if (rank >= ranks || !seen.insert(rank).second)
         members[r].refuse(cat("each of ranks 0 to ", ranks - 1, " once"));
       pool.ranks.push_back(static_cast<int>(rank));
@@ -226,8 +184,8 @@ MachineProfile parse_machine_profile(const std::string& text, const std::string&
   if (!json.is_object() || !json.contains("emblem_probe"))
     throw Error(ErrorCode::kInvalidArgument,
                 cat(path, ": not a file of emblem probe: it has no \"emblem_probe\""));
-  const Field all{json, path};
-  if (all["emblem_probe"].integer() != kFormat) all["emblem_probe"].refuse(cat(kFormat));
+  const Field all(json, path, "; make the file again with emblem probe");
+  if (all["emblem_probe"].integer(0) != kFormat) all["emblem_probe"].refuse(cat(kFormat));
   MachineProfile profile;
   profile.date = all["date"].text();
   profile.device = all["device"].text();
@@ -240,7 +198,7 @@ MachineProfile parse_machine_profile(const std::string& text, const std::string&
   profile.memory = pools_of(all["memory"], profile.ranks());
   const Field exchange = all["exchange"];
   profile.exchange = {curve_of(exchange["even"]), curve_of(exchange["one"]), {}};
-  if (exchange.value.contains("inside")) profile.exchange.inside = curve_of(exchange["inside"]);
+  if (exchange.has("inside")) profile.exchange.inside = curve_of(exchange["inside"]);
   profile.dense_sum = curve_of(all["dense_sum"]);
   profile.pass = {curve_of(all["pass"]["requests"]), curve_of(all["pass"]["dense"]),
                   curve_of(all["pass"]["sums"])};

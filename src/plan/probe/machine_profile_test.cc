@@ -35,7 +35,7 @@ TEST(MachineProfile, ReadsBackWhatItWrites) {
                        {{Holding::kPooledColumns, true, 1000}, Curve({{512, 3e-3}})}}};
   EXPECT_EQ(parse_machine_profile(to_json(with_steps), "p.json"), with_steps);
   EXPECT_THAT(problem_of(replaced(to_json(with_steps), "columns pooled", "columns pulled")),
-              HasSubstr("p.json.steps.held[1].holding is \"columns pulled\", expected a way"));
+              HasSubstr("p.json.steps.held[1].holding is \"columns pulled\"; expected a way"));
   MachineProfile hosts = profile;
   hosts.hosts = {"a", "a", "b"};
   hosts.exchange.inside = Curve({{64, 1e-5}, {4096, 2e-5}});
@@ -46,17 +46,18 @@ TEST(MachineProfile, BadFilesAreNamedWithTheFieldThatIsWrong) {
   const std::string good = to_json(test_profile(2));
   EXPECT_EQ(problem_of(good), "none");
   EXPECT_THAT(problem_of("{\"a\": 1}"), HasSubstr("p.json: not a file of emblem probe"));
-  EXPECT_THAT(problem_of("# plan"), HasSubstr("p.json: not a file of emblem probe: parse error"));
+  EXPECT_THAT(problem_of("# plan"), HasSubstr("p.json: not a file of emblem probe: line 1, column 1"));
   EXPECT_THAT(problem_of(good.substr(0, good.size() / 2)), HasSubstr("not a file of emblem probe"));
-  EXPECT_EQ(problem_of(replaced(good, "\"threads\": 1", "\"threads\": \"x\"")),
-            "p.json.threads is \"x\", expected an integer of at least 1; make the file again with "
-            "emblem probe");
+  EXPECT_EQ(
+      problem_of(replaced(good, "\"threads\": 1", "\"threads\": \"x\"")),
+      "p.json.threads is \"x\"; expected a whole number of at least 1; make the file again with "
+      "emblem probe");
   EXPECT_EQ(problem_of(replaced(good, "\"dense_sum\"", "\"dense_som\"")),
             "p.json has no \"dense_sum\"; make the file again with emblem probe");
   EXPECT_THAT(problem_of(replaced(good, "\"emblem_probe\": 2", "\"emblem_probe\": 1")),
-              HasSubstr("p.json.emblem_probe is 1, expected 2; make the file again"));
+              HasSubstr("p.json.emblem_probe is 1; expected 2; make the file again"));
   EXPECT_THAT(problem_of(replaced(good, "\"dim\": 16", "\"dim\": 0")),
-              HasSubstr("p.json.tables[0].dim is 0, expected an integer of at least 1"));
+              HasSubstr("p.json.tables[0].dim is 0; expected a whole number of at least 1"));
   EXPECT_THAT(problem_of(replaced(good, "\"free_bytes\": 1073741824", "\"free_bytes\": -1")),
               HasSubstr("p.json.memory[0].free_bytes is -1"));
 }

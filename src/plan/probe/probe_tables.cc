@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "comm/bytes.h"
 #include "comm/threads/threads.h"
 #include "core/math/random.h"
 #include "core/memory/buffer.h"
@@ -262,12 +263,6 @@ std::vector<int64_t> rising(std::vector<int64_t> values) {
   return values;
 }
 
-// Equal on all ranks.
-int64_t agree(Communicator& ranks, int64_t value) {
-  ranks.broadcast(Context{}, {&value, sizeof(value)}, 0);
-  return value;
-}
-
 // Rows of the tables to measure: one, where the largest is small already.
 std::vector<int64_t> sizes_of_tables(int64_t largest) {
   if (largest <= 4 * kSmallTable) return {largest};
@@ -315,7 +310,7 @@ TableCosts probe_class(RankTimer& timer, const ClassWork& work) {
   const double row_bytes = static_cast<double>(work.settings.dim) * 4 * 3;
   const double room =
       kTableMemoryShare * static_cast<double>(available_memory_bytes()) / ranks.size();
-  const auto largest = agree(
+  const auto largest = value_of_rank_0(
       ranks, std::max<int64_t>(1, static_cast<int64_t>(std::min(work.rows, room / row_bytes))));
   const auto usual = std::max(kFewRequests, static_cast<int64_t>(work.requests));
   std::vector<KernelCurves::Level> gather, update;

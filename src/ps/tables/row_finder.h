@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/device/context.h"
-#include "core/math/hash.h"
+#include "core/math/hidden_hash.h"
 #include "core/memory/host_vector.h"
 #include "core/memory/view.h"
 #include "ps/tables/served_table.h"
@@ -31,7 +31,7 @@ class UniqueKeys {
   }
   // The number of the key among the different ones.
   uint32_t add(int64_t key) {
-    for (size_t at = mix64(static_cast<uint64_t>(key)) & mask_;; at = (at + 1) & mask_) {
+    for (size_t at = first_slot(key);; at = (at + 1) & mask_) {
       if (slots_[at] == kNone) {
         slots_[at] = static_cast<uint32_t>(keys_.size());
         keys_.push_back(key);
@@ -41,12 +41,15 @@ class UniqueKeys {
     }
   }
   std::span<const int64_t> keys() const { return keys_; }
+  // Where the search for a key begins. Clients choose keys.
+  size_t first_slot(int64_t key) const { return hidden_hash(key, seed_) & mask_; }
 
  private:
   static constexpr uint32_t kNone = 0xffffffffu;
   std::vector<int64_t> keys_;
   std::vector<uint32_t> slots_;
   size_t mask_ = 0;
+  uint64_t seed_ = hidden_seed();
 };
 
 // Used by one thread at a time; any number may read the same tables at the same time, while these

@@ -27,8 +27,8 @@ std::optional<std::string_view> checksum_header(const rd_kafka_message_t& messag
   rd_kafka_headers_t* headers = nullptr;
   const void* value = nullptr;
   size_t bytes = 0;
-  if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
-      rd_kafka_header_get_last(headers, kUpdateChecksumHeader, &value, &bytes) !=
+  if (kafka().rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+      kafka().rd_kafka_header_get_last(headers, kUpdateChecksumHeader, &value, &bytes) !=
           RD_KAFKA_RESP_ERR_NO_ERROR)
     return std::nullopt;
   return std::string_view(static_cast<const char*>(value), bytes);
@@ -98,7 +98,7 @@ KafkaUpdates::KafkaUpdates(Settings settings, Apply apply) : state_(std::make_un
   state_->settings = std::move(settings);
   state_->apply = std::move(apply);
   state_->consumer = conf.open(RD_KAFKA_CONSUMER);
-  rd_kafka_poll_set_consumer(state_->consumer.get());
+  kafka().rd_kafka_poll_set_consumer(state_->consumer.get());
   state_->thread = start_thread("updates from Kafka", [state = state_.get()] { state->run(); });
 }
 
@@ -109,7 +109,7 @@ KafkaUpdates::~KafkaUpdates() {
   }
   state_->wake.notify_all();
   state_->thread.join();
-  rd_kafka_consumer_close(state_->consumer.get());
+  kafka().rd_kafka_consumer_close(state_->consumer.get());
 }
 
 void KafkaUpdates::set_topics(std::vector<std::string> topics) {
@@ -126,7 +126,7 @@ void KafkaUpdates::State::run() noexcept {
   const int timeout = std::min(settings.source.poll_timeout_ms, 100);  // to notice changes
   while (!stop) {
     try_until_done([&] { follow_topics(); });
-    const KafkaMessage message(rd_kafka_consumer_poll(consumer.get(), timeout));
+    const KafkaMessage message(kafka().rd_kafka_consumer_poll(consumer.get(), timeout));
     if (message == nullptr) {  // nothing more for now
       try_until_done([&] { apply_batch(); });
       commit();
@@ -134,7 +134,8 @@ void KafkaUpdates::State::run() noexcept {
       try_until_done([&] { take(*message); });
     } else if (message->err != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART &&
                message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF) {
-      try_until_done([&] { log_warn(cat("kafka: ", rd_kafka_message_errstr(message.get()))); });
+      try_until_done(
+          [&] { log_warn(cat("kafka: ", kafka().rd_kafka_message_errstr(message.get()))); });
       pause(std::chrono::milliseconds(settings.source.failure_backoff_ms));
     }
   }
@@ -172,14 +173,16 @@ void KafkaUpdates::State::follow_topics() {
 
 void KafkaUpdates::State::subscribe() {
   std::lock_guard lock(mutex);
-  const KafkaPartitions list(rd_kafka_topic_partition_list_new(static_cast<int>(topics.size())));
+  const KafkaPartitions list(
+      kafka().rd_kafka_topic_partition_list_new(static_cast<int>(topics.size())));
   for (const std::string& topic : topics) {
-    rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), RD_KAFKA_PARTITION_UA);
+    kafka().rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), RD_KAFKA_PARTITION_UA);
   }
-  const auto error = topics.empty() ? rd_kafka_unsubscribe(consumer.get())
-                                    : rd_kafka_subscribe(consumer.get(), list.get());
+  const auto error = topics.empty() ? kafka().rd_kafka_unsubscribe(consumer.get())
+                                    : kafka().rd_kafka_subscribe(consumer.get(), list.get());
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    log_error(cat("kafka: subscribing to ", topics.size(), " topics: ", rd_kafka_err2str(error)));
+    log_error(
+        cat("kafka: subscribing to ", topics.size(), " topics: ", kafka().rd_kafka_err2str(error)));
   }
 }
 
@@ -190,25 +193,27 @@ KafkaPartitions KafkaUpdates::State::partitions_of_topics() {
     std::lock_guard lock(mutex);
     names = topics;
   }
-  KafkaPartitions wanted(rd_kafka_topic_partition_list_new(static_cast<int>(names.size())));
+  KafkaPartitions wanted(kafka().rd_kafka_topic_partition_list_new(static_cast<int>(names.size())));
   for (const std::string& name : names) {
-    using Topic = std::unique_ptr<rd_kafka_topic_t, KafkaDeleter<rd_kafka_topic_destroy>>;
-    const Topic topic(rd_kafka_topic_new(consumer.get(), name.c_str(), nullptr));
+    using Topic =
+        std::unique_ptr<rd_kafka_topic_t, KafkaDeleter<&KafkaLibrary::rd_kafka_topic_destroy>>;
+    const Topic topic(kafka().rd_kafka_topic_new(consumer.get(), name.c_str(), nullptr));
     const rd_kafka_metadata_t* found = nullptr;
     const auto error =
-        rd_kafka_metadata(consumer.get(), 0, topic.get(), &found, kMetadataTimeoutMs);
+        kafka().rd_kafka_metadata(consumer.get(), 0, topic.get(), &found, kMetadataTimeoutMs);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-      log_warn(cat("kafka: asking for topic ", name, ": ", rd_kafka_err2str(error)));
+      log_warn(cat("kafka: asking for topic ", name, ": ", kafka().rd_kafka_err2str(error)));
       return nullptr;
     }
     const int64_t offset =
         settings.from_the_beginning ? RD_KAFKA_OFFSET_BEGINNING : RD_KAFKA_OFFSET_STORED;
     for (int i = 0; found->topic_cnt == 1 && i < found->topics[0].partition_cnt; ++i) {
-      rd_kafka_topic_partition_list_add(wanted.get(), name.c_str(),
-                                        found->topics[0].partitions[i].id)
+      kafka()
+          .rd_kafka_topic_partition_list_add(wanted.get(), name.c_str(),
+                                             found->topics[0].partitions[i].id)
           ->offset = offset;
     }
-    rd_kafka_metadata_destroy(found);
+    kafka().rd_kafka_metadata_destroy(found);
   }
   return wanted;
 }
@@ -221,20 +226,22 @@ void KafkaUpdates::State::assign_all_partitions() {
     return;
   }
   rd_kafka_topic_partition_list_t* assigned = nullptr;
-  rd_kafka_assignment(consumer.get(), &assigned);
+  kafka().rd_kafka_assignment(consumer.get(), &assigned);
   const KafkaPartitions current(assigned);
-  rd_kafka_position(consumer.get(), current.get());
+  kafka().rd_kafka_position(consumer.get(), current.get());
   int kept = 0;
   for (int i = 0; i < current->cnt; ++i) {  // continue where they are
     const rd_kafka_topic_partition_t& at = current->elems[i];
-    if (auto* same = rd_kafka_topic_partition_list_find(wanted.get(), at.topic, at.partition)) {
+    if (auto* same =
+            kafka().rd_kafka_topic_partition_list_find(wanted.get(), at.topic, at.partition)) {
       ++kept;
       if (at.offset >= 0) same->offset = at.offset;
     }
   }
   if (kept == wanted->cnt && kept == current->cnt) return;
-  if (const auto error = rd_kafka_assign(consumer.get(), wanted.get())) {
-    log_error(cat("kafka: reading ", wanted->cnt, " partitions: ", rd_kafka_err2str(error)));
+  if (const auto error = kafka().rd_kafka_assign(consumer.get(), wanted.get())) {
+    log_error(
+        cat("kafka: reading ", wanted->cnt, " partitions: ", kafka().rd_kafka_err2str(error)));
   }
 }
 
@@ -246,7 +253,7 @@ void KafkaUpdates::State::count_unchecked(const std::string& topic) {
 }
 
 void KafkaUpdates::State::take(const rd_kafka_message_t& message) {
-  const std::string topic = rd_kafka_topic_name(message.rkt);
+  const std::string topic = kafka().rd_kafka_topic_name(message.rkt);
   UpdateRows update;
   try {
     const std::string_view payload(static_cast<const char*>(message.payload), message.len);
@@ -274,10 +281,10 @@ void KafkaUpdates::State::take(const rd_kafka_message_t& message) {
   batch.update.keys.insert(batch.update.keys.end(), update.keys.begin(), update.keys.end());
   batch.update.rows.insert(batch.update.rows.end(), update.rows.begin(), update.rows.end());
   batch.created_unix_ms =
-      std::max(batch.created_unix_ms, rd_kafka_message_timestamp(&message, nullptr));
+      std::max(batch.created_unix_ms, kafka().rd_kafka_message_timestamp(&message, nullptr));
   batch.messages += update.keys.empty() ? 0 : 1;
   // What is stored is committed later, once the batch is applied.
-  rd_kafka_offset_store(message.rkt, message.partition, message.offset);
+  kafka().rd_kafka_offset_store(message.rkt, message.partition, message.offset);
 }
 
 void KafkaUpdates::State::apply_batch() {
@@ -309,12 +316,13 @@ void KafkaUpdates::State::apply_batch() {
 void KafkaUpdates::State::commit() {
   if (uncommitted == 0 || batch.messages > 0) return;
   uncommitted = 0;
-  const auto error = rd_kafka_commit(consumer.get(), nullptr, 0);
+  const auto error = kafka().rd_kafka_commit(consumer.get(), nullptr, 0);
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
     ++commits;
   } else if (error != RD_KAFKA_RESP_ERR__NO_OFFSET) {
     try_until_done([&] {
-      log_warn(cat("kafka: committing: ", rd_kafka_err2str(error), "; rows may come again"));
+      log_warn(
+          cat("kafka: committing: ", kafka().rd_kafka_err2str(error), "; rows may come again"));
     });
   }
 }

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "kafka/producer.h"
 #include "ps/config/ps_config.h"
 
 namespace emblem {
@@ -60,10 +59,5 @@ class KafkaUpdates {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Writes updates, as trainers do: for tools and tests. All messages of a key go to the same
-// partition, and so stay in order. Throws kInvalidArgument for NaN and infinite values.
-void send_updates(KafkaProducer& producer, const std::string& topic, std::span<const int64_t> keys,
-                  std::span<const float> rows, int64_t dim, size_t key_bytes = 8);
 
 }  // namespace emblem

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/system/host_name.h"
 #include "core/system/log.h"
 #include "core/text/text.h"
 
@@ -12,16 +13,14 @@ namespace emblem {
 namespace {
 
 KafkaUpdates::Settings kafka_settings(const PsConfig& config, const Databases& databases) {
-  char host[256] = "localhost";
-  gethostname(host, sizeof(host) - 1);
   const bool shared = databases.redis != nullptr && databases.rocksdb == nullptr;
   const bool lasting = shared || databases.updates_l3();
-  return {
-      .source = config.update_source,
-      .key_bytes = config.key_bytes(),
-      .group = shared ? "hps.volatile" : cat(lasting ? "hps.persistent." : "hps.volatile.", host),
-      .sharing = shared ? KafkaUpdates::Sharing::kGroup : KafkaUpdates::Sharing::kAlone,
-      .from_the_beginning = !lasting};
+  return {.source = config.update_source,
+          .key_bytes = config.key_bytes(),
+          .group = shared ? "hps.volatile"
+                          : cat(lasting ? "hps.persistent." : "hps.volatile.", host_name()),
+          .sharing = shared ? KafkaUpdates::Sharing::kGroup : KafkaUpdates::Sharing::kAlone,
+          .from_the_beginning = !lasting};
 }
 
 }  // namespace

@@ -197,8 +197,9 @@ inference::ModelConfig parse_model_config(const std::string& text, const std::st
 inference::ModelConfig parse_model_config_json(const std::string& json, const std::string& where) {
   inference::ModelConfig config;
   const auto status = google::protobuf::util::JsonStringToMessage(json, &config);
+  const std::string problem(status.message());  // further lines quote the JSON
   EMBLEM_REQUIRE(status.ok(), where, ": the configuration is not a ModelConfig in JSON: ",
-                 std::string(status.message()));
+                 problem.substr(0, problem.find('\n')));
   return config;
 }
 

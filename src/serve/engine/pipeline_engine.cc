@@ -27,12 +27,13 @@ int64_t ServedOutputs::find(const std::string& name) const {
 }
 
 PipelineEngine::PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
-                               const RequestChanges& changes, const ServedOutputs& outputs,
-                               std::unique_ptr<Predictor> predictor, int threads,
-                               MakePredictor renew)
+                               const RequestChanges& changes, const AttentionLimit& limit,
+                               const ServedOutputs& outputs, std::unique_ptr<Predictor> predictor,
+                               int threads, MakePredictor renew)
     : columns_(columns),
       transform_(transform),
       changes_(changes),
+      limit_(limit),
       outputs_(outputs),
       threads_(threads > 1 ? std::make_unique<ThreadPool>(threads) : nullptr),
       context_{.threads = threads_.get()},
@@ -45,6 +46,7 @@ bool PipelineEngine::read(std::span<EngineTask> tasks) {
   for (EngineTask& task : tasks) columns_.append(*task.request, task.rows, piece_);
   columns_.finish(piece_);
   changes_.note(transform_.apply(piece_, batch_));
+  limit_.check(batch_);
   return piece_.bad.count == 0;
 }
 

@@ -13,6 +13,7 @@
 #include "data/feature/transform.h"
 #include "model/lookup/feed.h"
 #include "model/predict/predictor.h"
+#include "serve/engine/attention_limit.h"
 #include "serve/engine/request_changes.h"
 #include "serve/engine/request_columns.h"
 #include "serve/engine/servable.h"
@@ -44,11 +45,12 @@ class PipelineEngine final : public Engine {
  public:
   using MakePredictor = std::function<std::unique_ptr<Predictor>()>;
 
-  // `columns`, `transform`, `changes` and `outputs` are borrowed. `renew` makes another predictor
-  // in the place of one whose buffers are to be freed; null: they stay.
+  // `columns`, `transform`, `changes`, `limit` and `outputs` are borrowed. `renew` makes another
+  // predictor in the place of one whose buffers are to be freed; null: they stay.
   PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
-                 const RequestChanges& changes, const ServedOutputs& outputs,
-                 std::unique_ptr<Predictor> predictor, int threads, MakePredictor renew = nullptr);
+                 const RequestChanges& changes, const AttentionLimit& limit,
+                 const ServedOutputs& outputs, std::unique_ptr<Predictor> predictor, int threads,
+                 MakePredictor renew = nullptr);
 
  protected:
   void compute(std::span<EngineTask> tasks, EngineTimes& times) override;
@@ -65,6 +67,7 @@ class PipelineEngine final : public Engine {
   const RequestColumns& columns_;
   const FeatureTransform& transform_;
   const RequestChanges& changes_;
+  const AttentionLimit& limit_;
   const ServedOutputs& outputs_;
   std::unique_ptr<ThreadPool> threads_;
   Context context_;

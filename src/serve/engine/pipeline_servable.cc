@@ -23,9 +23,9 @@
 namespace emblem {
 namespace {
 
-class PipelineServable final : public Servable {
+class LoadedPipeline final : public PipelineServable {
  public:
-  explicit PipelineServable(const std::string& folder)
+  explicit LoadedPipeline(const std::string& folder)
       : folder_(folder),
         config_(read_config(folder)),
         layout_(prediction_layout(layout_of(config_), config_.model_config())),
@@ -33,7 +33,8 @@ class PipelineServable final : public Servable {
         columns_(config_.data_config(), layout_),
         transform_(config_.data_config(), layout_, LabelCheck::kIgnore, columns_.requests(),
                    columns_.columns()),
-        changes_(folder) {}
+        changes_(folder),
+        limit_(config_.model_config(), layout_) {}
 
   using OpenTables = std::function<std::unique_ptr<ServedTables>(
       const Checkpoint& checkpoint, const std::vector<TableSource>& tables)>;
@@ -111,23 +112,9 @@ class PipelineServable final : public Servable {
     return {rows, static_cast<uint64_t>(rows * cols) * sizeof(float)};
   }
 
-  std::unique_ptr<Engine> make_engine() const override {
-    PipelineEngine::MakePredictor renew;
-    if (!options_.gpu.used) renew = [this] { return make_predictor(); };
-    return std::make_unique<PipelineEngine>(columns_, transform_, changes_, outputs_,
-                                            make_predictor(), options_.threads, std::move(renew));
-  }
-
- private:
-  std::string output_names() const { return joined(outputs_.all, ", ", &OutputSpec::name); }
-
-  static config::PipelineConfig read_config(const std::string& folder) {
-    config::PipelineConfig config = load_stored_pipeline(folder);
-    check_pipeline(config);
-    return config;
-  }
-
-  std::unique_ptr<Predictor> make_predictor() const {
+  const config::PipelineConfig& config() const override { return config_; }
+  const FeatureLayout& layout() const override { return layout_; }
+  std::unique_ptr<Predictor> make_predictor() const override {
     const int64_t piece_rows = HostPredictor::piece_rows(options_.threads);
     auto model =
         std::make_unique<Model>(Context{}, config_, layout_, piece_rows,
@@ -154,6 +141,22 @@ class PipelineServable final : public Servable {
         });
   }
 
+  std::unique_ptr<Engine> make_engine() const override {
+    PipelineEngine::MakePredictor renew;
+    if (!options_.gpu.used) renew = [this] { return make_predictor(); };
+    return std::make_unique<PipelineEngine>(columns_, transform_, changes_, limit_, outputs_,
+                                            make_predictor(), options_.threads, std::move(renew));
+  }
+
+ private:
+  std::string output_names() const { return joined(outputs_.all, ", ", &OutputSpec::name); }
+
+  static config::PipelineConfig read_config(const std::string& folder) {
+    config::PipelineConfig config = load_stored_pipeline(folder);
+    check_pipeline(config);
+    return config;
+  }
+
   std::unique_ptr<Lookup> lookup_over(const LookupTables& wanted) const {
     std::vector<ServedFeature> features;
     for (const TableUse& use : wanted.uses) {
@@ -170,6 +173,7 @@ class PipelineServable final : public Servable {
   const RequestColumns columns_;
   const FeatureTransform transform_;
   const RequestChanges changes_;
+  const AttentionLimit limit_;
   ModelOptions options_;
   std::unique_ptr<ServedTables> tables_;
   std::shared_ptr<cuda::GpuModel> gpu_;  // where it runs on a GPU; over tables_
@@ -179,10 +183,11 @@ class PipelineServable final : public Servable {
 
 }  // namespace
 
-std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
-                                        const std::string& folder, const ModelOptions& options,
-                                        ParameterServer& tables) {
-  auto servable = std::make_unique<PipelineServable>(folder);
+std::unique_ptr<PipelineServable> open_pipeline(const std::string& name, int64_t version,
+                                                const std::string& folder,
+                                                const ModelOptions& options,
+                                                ParameterServer& tables) {
+  auto servable = std::make_unique<LoadedPipeline>(folder);
   servable->load(options, CheckpointFiles::kAll,
                  [&](const Checkpoint& checkpoint, const std::vector<TableSource>& sources) {
                    return std::make_unique<ServedTables>(tables, name, version, sources,
@@ -201,7 +206,7 @@ std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version
   if (!servers.problem(id).empty()) servers.refresh();
   const std::string problem = servers.problem(id);
   if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
-  auto servable = std::make_unique<PipelineServable>(folder);
+  auto servable = std::make_unique<LoadedPipeline>(folder);
   servable->load(options, CheckpointFiles::kWithoutTables,
                  [&](const Checkpoint&, const std::vector<TableSource>& sources) {
                    return std::make_unique<ServedTables>(make_remote_model(servers, id, sources));
@@ -212,7 +217,7 @@ std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version
 }
 
 std::unique_ptr<Servable> describe_pipeline(const std::string& folder) {
-  return std::make_unique<PipelineServable>(folder);
+  return std::make_unique<LoadedPipeline>(folder);
 }
 
 }  // namespace emblem

@@ -9,6 +9,7 @@ namespace emblem {
 namespace {
 
 constexpr size_t kSmallestToCompress = 1024;
+constexpr size_t kOpenCallBytes = 2048;  // of a call and its stream; a client may open thousands
 constexpr std::string_view kContentType = "application/grpc";
 constexpr std::string_view kAcceptEncoding = "identity, deflate, gzip";
 
@@ -30,6 +31,7 @@ GrpcCall::GrpcCall(GrpcFrontEnd& front, const GrpcMethod& method, const Http2Pee
       stream_(&stream),
       reader_(max_bytes_of(method, front), front.options.memory_budget),
       backlog_lease_(lease_of(front.options.memory_budget)),
+      open_lease_(lease_of(front.options.memory_budget)),
       receiving_since_(front.options.clock()) {}
 
 // ---- the header ----
@@ -42,6 +44,7 @@ void GrpcCall::begin(const Http2Headers& headers, const Http2Peer& peer) {
                       " connections; try again later, or start it with a larger "
                       "--max-connections"));
     authorize(headers);
+    if (method_.stays_open()) open_lease_.grow(kOpenCallBytes);
     read_encodings(headers);
     set_deadline(headers.find("grpc-timeout"), peer.context);
   });
@@ -167,6 +170,7 @@ void GrpcCall::cancel() {
 
 void GrpcCall::on_closed() {
   stream_ = nullptr;
+  open_lease_.shrink(open_lease_.bytes());
   backlog_ = {};
   backlog_lease_.shrink(backlog_lease_.bytes());
   single_.reset();

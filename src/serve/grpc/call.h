@@ -106,7 +106,7 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   GrpcFrameReader reader_;
   std::optional<GrpcMessage> single_;  // until the end of a call with one message
   std::string backlog_;                // bytes that arrived while no message was wanted
-  MemoryBudget::Lease backlog_lease_;
+  MemoryBudget::Lease backlog_lease_, open_lease_;
   std::chrono::steady_clock::time_point receiving_since_;
   size_t received_ = 0;  // bytes since then
 

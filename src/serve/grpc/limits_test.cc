@@ -240,11 +240,13 @@ TEST(GrpcLimits, HalfSentMessagesHoldWhatHasArrived) {
 class SlowService : public FakeService {
  public:
   void infer(std::unique_ptr<InferRequest> request, InferDone done) override {
+    std::unique_lock lock(mutex_);
+    asked_.push_back(request->id);
     if (request->id == "slow") {
-      std::unique_lock lock(mutex_);
       ++waiting_;
       changed_.wait(lock, [this] { return is_released_; });
     }
+    lock.unlock();
     FakeService::infer(std::move(request), std::move(done));
   }
   void let_go() {
@@ -256,11 +258,17 @@ class SlowService : public FakeService {
     std::lock_guard lock(mutex_);
     return waiting_;
   }
+  // The ids of all requests, in the order in which they were decoded.
+  std::vector<std::string> asked() {
+    std::lock_guard lock(mutex_);
+    return asked_;
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   int waiting_ = 0;
+  std::vector<std::string> asked_;
   bool is_released_ = false;
 };
 
@@ -313,6 +321,17 @@ std::vector<inference::ModelStreamInferResponse> streamed_answers(RawClient& cli
   return answers;
 }
 
+// A message that a worker decodes.
+std::string compressed_request(const std::string& id) {
+  ModelInferRequest request = sum_request({1, 2, 3, 4}, id);
+  (*request.mutable_parameters())["unknown"].set_string_param(std::string(200, 'x'));
+  std::string framed(kGrpcPrefixBytes, '\0');
+  framed += request.SerializeAsString();
+  write_prefix(framed, false);
+  compress(framed, ContentEncoding::kGzip);
+  return framed;
+}
+
 TEST(GrpcLimits, AFullQueueOfDecodingFailsTheRequestAndNotItsStream) {
   SlowService service;
   SharedMemoryRegions regions;
@@ -321,25 +340,16 @@ TEST(GrpcLimits, AFullQueueOfDecodingFailsTheRequestAndNotItsStream) {
   options.workers = 1;
   options.max_stream_requests = 10'000;
   GrpcServer server(options, service, regions);
-  const auto compressed = [](const std::string& id) {
-    ModelInferRequest request = sum_request({1, 2, 3, 4}, id);
-    (*request.mutable_parameters())["unknown"].set_string_param(std::string(200, 'x'));
-    std::string framed(kGrpcPrefixBytes, '\0');
-    framed += request.SerializeAsString();
-    write_prefix(framed, false);
-    compress(framed, ContentEncoding::kGzip);
-    return framed;
-  };
   RawClient client(server.port(), std::string("\0\4", 2) + big_endian(1 << 30));
   client.send(frame(kWindowUpdateFrame, 0, 0, big_endian(1 << 30)) +
               frame(kHeadersFrame, kEndHeaders, 1,
                     request_block(kStreamInfer, {{"grpc-encoding", "gzip"}})) +
-              frame(kDataFrame, 0, 1, compressed("slow")));
+              frame(kDataFrame, 0, 1, compressed_request("slow")));
   ASSERT_TRUE(becomes_true([&] { return service.waiting() == 1; }));
   // One host has half of the 4096 places. Each call in between shows that what was sent before it
   // has been read.
   constexpr size_t kRequests = 2500, kPart = 500;
-  const std::string message = compressed("quick");
+  const std::string message = compressed_request("quick");
   for (uint32_t part = 0; part < kRequests / kPart; ++part) {
     std::string bytes;
     for (size_t i = 0; i < kPart; ++i) bytes += frame(kDataFrame, 0, 1, message);
@@ -363,6 +373,40 @@ TEST(GrpcLimits, AFullQueueOfDecodingFailsTheRequestAndNotItsStream) {
   EXPECT_EQ(refused, kRequests - 2048);
 }
 
+// Counted in turns, not in time.
+TEST(GrpcLimits, AFloodOfCompressedMessagesDelaysAnotherHostByOne) {
+  SlowService service;
+  SharedMemoryRegions regions;
+  GrpcServerOptions options;
+  options.address = "127.0.0.1";
+  options.workers = 1;
+  GrpcServer server(options, service, regions);
+  const auto call = [](RawClient& client, uint32_t stream, const std::string& id) {
+    client.send(frame(kHeadersFrame, kEndHeaders, stream,
+                      request_block(kInfer, {{"grpc-encoding", "gzip"}})) +
+                frame(kDataFrame, kEndStream, stream, compressed_request(id)));
+  };
+  std::vector<std::unique_ptr<RawClient>> flood;
+  for (int i = 0; i < 5; ++i) {
+    flood.push_back(std::make_unique<RawClient>(server.port()));
+    for (uint32_t stream = 1; stream < 201; stream += 2) {
+      const bool is_first = stream == 1 && i == 0;
+      call(*flood[i], stream, is_first ? "slow" : "flood");
+      if (is_first) {
+        ASSERT_TRUE(becomes_true([&] { return service.waiting() == 1; }));
+      }
+    }
+    flood[i]->wait_until_read();
+  }
+  RawClient other(server.port(), "", "127.0.0.2");
+  call(other, 1, "other");
+  other.wait_until_read();
+  service.let_go();
+  EXPECT_EQ(other.answer(1)["grpc-status"], "0");
+  const std::vector<std::string> asked = service.asked();
+  EXPECT_LE(std::find(asked.begin(), asked.end(), "other") - asked.begin(), 2);
+}
+
 TEST(GrpcLimits, AnAnswerWithoutMemoryFailsTheRequestAndNotItsStream) {
   MemoryBudget budget(200'000);
   GrpcTestServer test({.memory_budget = &budget});
@@ -384,6 +428,28 @@ TEST(GrpcLimits, AnAnswerWithoutMemoryFailsTheRequestAndNotItsStream) {
   EXPECT_EQ(first_float(response.infer_response()), 10);
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(GrpcLimits, CallsThatStayOpenTakeMemory) {
+  MemoryBudget budget(50'000);
+  GrpcTestServer test({.memory_budget = &budget});
+  const std::string watch = "/grpc.health.v1.Health/Watch";
+  {
+    RawClient client(test.server->port());
+    for (uint32_t stream = 1; stream < 100; stream += 2) {
+      if (stream % 4 == 1)
+        client.call(stream, watch, "");
+      else
+        client.send(frame(kHeadersFrame, kEndHeaders, stream, request_block(kStreamInfer)));
+    }
+    client.call(101, watch, "");
+    RawClient::Headers refused = client.answer(101);
+    EXPECT_EQ(refused["grpc-status"], "14");
+    EXPECT_THAT(refused["grpc-message"], HasSubstr("--max-memory"));
+    EXPECT_GE(budget.used(), 45'000u);
+    EXPECT_TRUE(is_live(test.server->port()));  // a short call takes none
+  }
+  EXPECT_TRUE(becomes_true([&] { return budget.used() == 0; }));
 }
 
 // It is read on the connection's thread.

@@ -39,6 +39,8 @@ struct GrpcMethod {
   bool has_payload = false;
 
   bool takes_stream() const { return kind == Kind::kAnswerEach || kind == Kind::kInferStream; }
+  // As long as the client likes.
+  bool stays_open() const { return takes_stream() || kind == Kind::kHealthWatch; }
 };
 
 struct StringHash {

@@ -31,9 +31,13 @@ struct TestResponse {
 
 class TestClient {
  public:
-  explicit TestClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  // `host`: the address of this machine that the server sees.
+  explicit TestClient(uint16_t port, const char* host = "127.0.0.1")
+      : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    inet_pton(AF_INET, host, &address.sin_addr);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const timeval patience{.tv_sec = 120, .tv_usec = 0};

@@ -274,6 +274,58 @@ TEST(HttpClientsTest, BombsAndLargeTextsHoldUpNoOneElse) {
   for (const auto& bomber : bombers) EXPECT_EQ(bomber->receive().status, 413);
 }
 
+// Counted in turns, not in time: while the only worker waits, one host sends many bodies that are
+// expanded in a step each, and some that take many; then another host sends one, and so does
+// another connection of the first.
+TEST(HttpClientsTest, AFloodOfCompressedBodiesDelaysOthersByAStep) {
+  std::latch go(1);
+  std::mutex mutex;
+  std::vector<std::string> handled;
+  HttpServerOptions options;
+  options.address = "127.0.0.1";
+  options.threads = options.workers = 1;
+  HttpServer server(options, [&](const HttpRequest& request, const HttpReply& reply) {
+    if (request.target != "/live") {
+      std::lock_guard lock(mutex);
+      handled.push_back(request.target);
+    }
+    if (request.target == "/wait") go.wait();
+    reply(json_response("{}"));
+  });
+  std::vector<std::unique_ptr<TestClient>> clients;
+  const auto send = [&](const char* host, const std::string& target, const std::string& body) {
+    clients.push_back(std::make_unique<TestClient>(server.port(), host));
+    clients.back()->send(TestClient::text("POST", target, body, "Content-Encoding: gzip\r\n"));
+  };
+  // The thread of all connections reads in the order of arrival: what was sent before is read then.
+  const auto all_arrived = [&] {
+    TestClient last(server.port());
+    return last.get("/live").status == 200 && last.get("/live").status == 200;
+  };
+  const auto zeros = [](size_t bytes) {
+    return compressed(std::string(bytes, '0'), ContentEncoding::kGzip);
+  };
+  const std::string one_step = zeros(500'000), many_steps = zeros(8'000'000);
+  send("127.0.0.1", "/wait", one_step);
+  ASSERT_TRUE(becomes_true([&] {
+    std::lock_guard lock(mutex);
+    return handled.size() == 1;
+  }));
+  for (int i = 0; i < 5; ++i) send("127.0.0.1", "/long", many_steps);
+  for (int i = 0; i < 50; ++i) send("127.0.0.1", "/short", one_step);
+  ASSERT_TRUE(all_arrived());
+  send("127.0.0.1", "/neighbour", one_step);
+  send("127.0.0.2", "/other", one_step);
+  ASSERT_TRUE(all_arrived());
+  go.count_down();
+  for (const auto& client : clients) EXPECT_EQ(client->receive().status, 200);
+  const auto place = [&](const char* target) {
+    return std::find(handled.begin(), handled.end(), target) - handled.begin();
+  };
+  EXPECT_LE(place("/other"), 2);  // after at most one of the flood
+  EXPECT_LT(place("/neighbour"), place("/long"));
+}
+
 TEST(HttpClientsTest, LargeAnswersAreCompressedByWorkersAndArriveWhole) {
   EchoServer server;
   TestClient client(server.port());

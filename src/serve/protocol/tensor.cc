@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/text/joined.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -115,9 +116,7 @@ void require_dimensions(std::string_view tensor, size_t dimensions) {
                  kMostDimensions, " dimensions");
 }
 
-std::string shape_text(std::span<const int64_t> shape) {
-  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
-}
+std::string shape_text(std::span<const int64_t> shape) { return cat("[", joined(shape, ","), "]"); }
 
 void check_bytes(const InputTensor& tensor) {
   if (tensor.type == DataType::kBytes) {

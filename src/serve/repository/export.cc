@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/remote_model_dir.h"
 #include "checkpoint/safetensors.h"
+#include "config/feature/items.h"
 #include "config/load/load.h"
 #include "config/load/name.h"
 #include "config/load/prediction_layout.h"
@@ -115,11 +116,13 @@ FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8,
 FileFacts write_config(const Checkpoint& checkpoint, bool is_int8, const std::string& to) {
   config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
   const bool has_precision = (config.train_config().mixed_precision() == "INT8") == is_int8;
-  if (has_precision && !config.train_config().has_plan_path()) {
+  const bool is_sampled = config.data_config().has_negative_sampler();
+  if (has_precision && !is_sampled && !config.train_config().has_plan_path()) {
     link_or_copy(checkpoint.file(kConfigFile), to);
     return checkpoint.manifest.files.at(kConfigFile);
   }
   config.mutable_train_config()->clear_plan_path();
+  remove_sampler(&config);
   if (!has_precision) config.mutable_train_config()->set_mixed_precision(is_int8 ? "INT8" : "FP32");
   write_text_file_atomically(to, to_stored_text(config));
   return facts_of_file(to);

@@ -112,6 +112,13 @@ TEST_F(ModelControlTest, MessagesDoNotQuoteFiles) {
   }
 }
 
+TEST_F(ModelControlTest, AConfigurationThatIsNotJsonIsOneLineThatDoesNotQuoteIt) {
+  ModelServer server(options());
+  EXPECT_THAT(refusal(server, "ctr", {{"config", R"({"max_batch_size": 1e999})"}}),
+              AllOf(HasSubstr("is not a ModelConfig in JSON: Number exceeds"), Not(HasSubstr("\n")),
+                    Not(HasSubstr("1e999"))));
+}
+
 size_t count_of(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

@@ -80,7 +80,7 @@ ModelServer::ModelServer(ModelServerOptions options)
     const std::string text = no_models_text(repository_.path());
     options_.control == ModelServerOptions::Control::kAll ? log_warn(text) : log_info(text);
   }
-  const bool all = options_.control != ModelServerOptions::Control::kExplicit;
+  const bool all = loads_all();
   for (const std::string& model : all ? repository_.models() : options_.models)
     if (!absent.contains(model)) try_load(model, AtThreadLimit::kThrow);
   for (const auto& [model, reason] : absent)
@@ -159,17 +159,30 @@ std::map<std::string, std::string> ModelServer::refresh() const {
   return absent;
 }
 
+void ModelServer::look_for_changes() {
+  std::set<std::string> known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_) throw Error(ErrorCode::kUnavailable, "the server is shutting down");
+    for (const auto& [name, model] : models_)
+      if (loads_all() || !model.versions.empty()) known.insert(name);
+  }
+  look_for_changes(known);
+}
+
 void ModelServer::look_for_changes(const std::set<std::string>& known) {
   const std::map<std::string, std::string> absent = refresh();
   const std::vector<std::string> there = repository_.models();
   for (const std::string& name : there)
-    if (!absent.contains(name)) try_load(name, AtThreadLimit::kGoOn);
+    if (!absent.contains(name) && (loads_all() || known.contains(name)))
+      try_load(name, AtThreadLimit::kGoOn);
   for (const std::string& name : known) {
     if (!std::binary_search(there.begin(), there.end(), name) && !absent.contains(name))
       remove(name);
   }
   for (const auto& [model, reason] : absent)
-    note_problem(model, 0, Error(ErrorCode::kUnavailable, reason));
+    if (loads_all() || known.contains(model))
+      note_problem(model, 0, Error(ErrorCode::kUnavailable, reason));
 }
 
 void ModelServer::try_load(const std::string& model, AtThreadLimit limit) {

@@ -75,6 +75,11 @@ class ModelServer final : public InferenceService {
   // Takes no more requests and finishes those under way.
   void drain();
 
+  // Brings what is served up to date with the repository: loads models and versions that are new or
+  // have changed, unloads those that are gone. With kExplicit, of the models that are loaded. What
+  // cannot be loaded is logged and listed.
+  void look_for_changes();
+
   bool is_ready() const override;
   bool is_model_ready(const std::string& model, const std::string& version) const override;
   ModelMetadata metadata(const std::string& model, const std::string& version) const override;
@@ -104,6 +109,7 @@ class ModelServer final : public InferenceService {
     bool shall_retry = false;  // the problem may go away by itself
   };
 
+  bool loads_all() const { return options_.control != ModelServerOptions::Control::kExplicit; }
   const Model& find(const std::string& model) const;  // with mutex_ held
   std::shared_ptr<ModelVersion> find(const std::string& model, const std::string& version) const;
   void require_control() const;

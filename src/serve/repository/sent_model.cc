@@ -1,9 +1,6 @@
 #include "serve/repository/sent_model.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -24,17 +21,6 @@ namespace fs = std::filesystem;
 constexpr size_t kMostFiles = 10'000;
 constexpr size_t kParsedPerByte = 96;
 constexpr size_t kTextPerName = 48;  // a feature of a run of names, as a text of that size
-
-std::string make_folder() {
-  std::error_code error;
-  const fs::path root = fs::temp_directory_path(error);
-  std::string pattern = (root / "emblem_model_XXXXXX").string();
-  if (error || mkdtemp(pattern.data()) == nullptr)
-    throw Error(ErrorCode::kUnavailable,
-                cat("cannot make a folder for the model's files in ", root.string(), ": ",
-                    error ? error.message() : std::strerror(errno)));
-  return pattern;
-}
 
 // Nothing that leads out of the folder of a version: "1/tables/C1/emb_vector".
 void check_path(const std::string& path) {
@@ -76,32 +62,20 @@ SentModel::SentModel(const std::string& name, const std::map<std::string, std::s
   EMBLEM_REQUIRE(files.size() <= kMostFiles, "load: the model has ", files.size(),
                  " files; expected at most ", kMostFiles);
   for (const auto& [path, bytes] : files) check_path(path);
-  folder_ = make_folder();
   try {
     for (const auto& [path, bytes] : files) {
-      const std::string file = path_below(folder_, name + "/" + path, Links::kRefuse);
+      const std::string file = path_below(folder_.path(), name + "/" + path, Links::kRefuse);
       fs::create_directories(fs::path(file).parent_path());
       FileWriter writer(file);
       writer.write(bytes);
       writer.finish();
     }
-    repository_ = std::make_unique<Repository>(folder_);
+    repository_ = std::make_unique<Repository>(folder_.path());
     check_files_of(*repository_, name);
   } catch (const fs::filesystem_error& error) {  // a file where another needs a folder, say
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
     throw Error(ErrorCode::kInvalidArgument,
                 cat("load: the model's files cannot be written: ", error.code().message()));
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-    throw;
   }
-}
-
-SentModel::~SentModel() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 }  // namespace emblem

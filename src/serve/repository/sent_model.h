@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/files/temporary_folder.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -22,14 +23,11 @@ class SentModel {
   // a path that is not below a version's folder, and for a model whose features read other files
   // than its own; kUnavailable when the files cannot be written.
   SentModel(const std::string& name, const std::map<std::string, std::string>& files);
-  ~SentModel();
-  SentModel(const SentModel&) = delete;
-  SentModel& operator=(const SentModel&) = delete;
 
   const Repository& repository() const { return *repository_; }
 
  private:
-  std::string folder_;
+  const TemporaryFolder folder_{"emblem_model"};
   std::unique_ptr<Repository> repository_;
 };
 

@@ -1,6 +1,8 @@
 // Memory that is not there: a step fails before it has changed anything that was learned.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "core/memory/failing_new_test.h"
 #include "train/learner/small_learner_test.h"
 
@@ -25,23 +27,38 @@ std::vector<std::vector<float>> learned(const Context& context, Learner& learner
 }
 
 // The first step of a learner allocates most.
-TEST_P(LearnerMemoryTest, AStepWithoutMemoryCanBeRepeated) {
-  const config::PipelineConfig config = pipeline(model_cases().back(), "deterministic: true");
+void expect_that_steps_without_memory_can_be_repeated(const Context& context,
+                                                      const config::PipelineConfig& config) {
   const Batch batch = batch_of(0, 200), next = batch_of(1, 250);
-  Training whole(context_, config);
+  Training whole(context, config);
   whole.learner.step(whole.feed.set(batch), 0);
   whole.learner.step(whole.feed.set(next), 0);
-  const auto expected = learned(context_, whole.learner);
+  const auto expected = learned(context, whole.learner);
   std::unique_ptr<Training> run;
   const int64_t allocations = fail_each_allocation(
-      failing_on(context_.device), [&] { run = std::make_unique<Training>(context_, config); },
+      failing_on(context.device), [&] { run = std::make_unique<Training>(context, config); },
       [&] { return run->learner.step(run->feed.set(batch), 0).loss; },
       [&](const std::optional<double>& loss) {
         if (!loss) run->learner.step(run->feed.set(batch), 0);
         run->learner.step(run->feed.set(next), 0);
-        EXPECT_EQ(learned(context_, run->learner), expected);
+        EXPECT_EQ(learned(context, run->learner), expected);
       });
   EXPECT_GT(allocations, 5);
+}
+
+TEST_P(LearnerMemoryTest, AStepWithoutMemoryCanBeRepeated) {
+  expect_that_steps_without_memory_can_be_repeated(
+      context_, pipeline(model_cases().back(), "deterministic: true"));
+}
+
+// No lookup has updated its rows when another one finds no memory.
+TEST_P(LearnerMemoryTest, AStepOfSeveralLookupsWithoutMemoryCanBeRepeated) {
+  const std::vector<ModelCase> cases = model_cases();
+  const auto deepfm = std::find_if(cases.begin(), cases.end(),
+                                   [](const ModelCase& each) { return each.name == "DeepFm"; });
+  ASSERT_NE(deepfm, cases.end());
+  expect_that_steps_without_memory_can_be_repeated(context_,
+                                                   pipeline(*deepfm, "deterministic: true"));
 }
 
 TEST_P(LearnerMemoryTest, ALearnerWithoutMemoryCanBeMadeAgain) {

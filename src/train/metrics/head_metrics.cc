@@ -53,7 +53,10 @@ const FeatureSpec& grouping_feature(const std::string& metric, const std::string
 
 void HeadRows::add_row(const float* logits) {
   const int64_t classes = head_.classes;
-  if (head_.kind == HeadKind::kNumber) {
+  if (head_.role == HeadSpec::Role::kRanks) {
+    ranks_.push_back({logits[0], logits[1], logits[2]});
+    predictions_.push_back(0.0f);
+  } else if (head_.kind == HeadKind::kNumber) {
     predictions_.push_back(head_.label_mean + head_.label_deviation * logits[0]);
   } else if (head_.kind == HeadKind::kBinary) {
     predictions_.push_back(probability_of(logits[0]));
@@ -74,6 +77,7 @@ MetricBatch HeadRows::of(const Batch& batch, View<const float> logits) {
   for (auto* values :
        {&predictions_, &labels_, &logits_, &weights_, &probabilities_, &class_logits_})
     values->clear();
+  ranks_.clear();
   const int64_t labels = columns_of(batch.labels, batch);
   const int64_t weights = columns_of(batch.sample_weights, batch);
   for (int64_t row = 0; row < batch.rows; ++row) {
@@ -94,7 +98,8 @@ MetricBatch HeadRows::of(const Batch& batch, View<const float> logits) {
           .weights = weights_,
           .classes = head_.classes,
           .probabilities = probabilities_,
-          .class_logits = class_logits_};
+          .class_logits = class_logits_,
+          .ranks = ranks_};
 }
 
 MetricBatch HeadRows::grouped_by(int64_t sparse_index, const Batch& batch, MetricBatch rows) {
@@ -140,13 +145,15 @@ HeadMetrics::HeadMetrics(const HeadSpec& head, const FeatureLayout& layout)
   for (const MetricConfig& metric : reported_metrics(head)) {
     const std::string& name = names_[metrics_.size()];
     const auto key = grouping_key_of(metric);
-    metrics_.push_back({make_metric(metric, {head.kind, head.classes}, name),
+    metrics_.push_back({make_metric(metric, measured(head), name),
                         key ? grouping(name, "grouping_key", *key) : -1, false});
   }
   for (const config::LossConfig& loss : reported_losses(head)) {
     const std::string& name = names_[metrics_.size()];
     const auto session = session_of(loss);
-    metrics_.push_back({make_loss_metric(loss_from(loss), head.weight, name),
+    metrics_.push_back({head.role == HeadSpec::Role::kRanks
+                            ? make_rank_loss(head.weight, name)
+                            : make_loss_metric(loss_from(loss), head.weight, name),
                         session ? grouping(name, "session_name", *session) : -1, true});
   }
 }
@@ -166,6 +173,7 @@ void HeadMetrics::add(const Batch& batch, View<const float> logits) {
 }
 
 std::optional<float> HeadMetrics::only_label() const {
+  if (head_.role == HeadSpec::Role::kRanks) return std::nullopt;  // labels do not count
   return least_label_ == most_label_ ? std::optional(least_label_) : std::nullopt;
 }
 

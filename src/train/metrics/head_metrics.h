@@ -32,6 +32,7 @@ class HeadRows {
 
   HeadSpec head_;
   std::vector<float> predictions_, labels_, logits_, weights_, probabilities_, class_logits_;
+  std::vector<CandidateRank> ranks_;
   std::vector<float> loss_weights_;
   std::vector<int64_t> groups_;
 };

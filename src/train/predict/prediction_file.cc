@@ -1,10 +1,10 @@
 #include "train/predict/prediction_file.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "core/text/joined.h"
 #include "core/text/utf8.h"
 #include "data/format/decoder.h"
 #include "data/format/rows/kept_columns.h"
@@ -43,9 +43,8 @@ std::vector<OutputSpec> choose_outputs(const std::vector<HeadSpec>& heads,
     if (found == all.end()) {
       std::vector<std::string> known;
       for (const OutputSpec& output : all) known.push_back(output.name);
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          fmt::format("the model has no output \"{}\"; it has {}", name, fmt::join(known, ", ")));
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the model has no output \"{}\"; it has {}", name, joined(known)));
     }
     EMBLEM_REQUIRE(std::none_of(chosen.begin(), chosen.end(), has_name), "output \"", name,
                    "\" is named twice; name each once");

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/system/host_name.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -85,9 +86,8 @@ std::string session_start_event(int64_t step) {
 }
 
 std::string new_file_name() {
-  char host[256] = "localhost";
-  ::gethostname(host, sizeof host - 1);
-  return cat("events.out.tfevents.", static_cast<int64_t>(now()), ".", host, ".", ::getpid());
+  return cat("events.out.tfevents.", static_cast<int64_t>(now()), ".", host_name(), ".",
+             ::getpid());
 }
 
 constexpr std::array<uint32_t, 256> make_crc_table() {

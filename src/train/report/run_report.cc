@@ -90,7 +90,8 @@ void RunReport::show(const ValidationReport& report) {
 }
 
 TrainSummary train(const Context& context, const config::PipelineConfig& config,
-                   const TrainOptions& options) {
+                   const TrainOptions& options,
+                   const std::function<void(const TrainSummary&)>& saved) {
   RunReport report;
   TrainOptions watched = options;
   report.watch(watched.callbacks);
@@ -99,7 +100,9 @@ TrainSummary train(const Context& context, const config::PipelineConfig& config,
   while (trainer.step()) {
   }
   report.end_steps(trainer);
-  return trainer.close();
+  TrainSummary summary = trainer.close();
+  if (saved) saved(summary);
+  return summary;
 }
 
 }  // namespace emblem

@@ -41,8 +41,10 @@ class RunReport {
   std::vector<std::string> reported_;  // features whose missing values were warned about
 };
 
-// Trains to the end, with such a report. `options.callbacks` may have `checkpoint` alone.
+// Trains to the end, with such a report. `options.callbacks` may have `checkpoint` alone. Calls
+// `saved` when all is written, before the data are closed.
 TrainSummary train(const Context& context, const config::PipelineConfig& config,
-                   const TrainOptions& options);
+                   const TrainOptions& options,
+                   const std::function<void(const TrainSummary&)>& saved = {});
 
 }  // namespace emblem

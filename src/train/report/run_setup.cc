@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/check/semantics.h"
+#include "config/feature/items.h"
 #include "config/feature/metrics.h"
 #include "config/load/evaluation_input.h"
 #include "config/load/load.h"
@@ -118,6 +119,10 @@ config::PipelineConfig with_absolute_paths(config::PipelineConfig config) {
     config.set_train_input_path(absolute_inputs(config.train_input_path()));
   if (config.has_eval_input_path())
     config.set_eval_input_path(absolute_inputs(config.eval_input_path()));
+  if (config.data_config().has_negative_sampler()) {
+    config::NegativeSampler& sampler = *config.mutable_data_config()->mutable_negative_sampler();
+    sampler.set_input_path(absolute_inputs(sampler.input_path()));
+  }
   return config;
 }
 
@@ -137,7 +142,7 @@ config::PipelineConfig check_run(config::PipelineConfig config, const TrainOptio
   if (!is_given) {
     LoaderOptions training = training_loader_options(config);
     training.storage = options.storage;
-    record_types(layout, training, look_at_input(config, layout, training),
+    record_types(layout_of_rows(layout), training, look_at_input(config, layout, training),
                  config.mutable_data_config());
   }
   if (evaluation_input(config).empty()) return config;

@@ -48,9 +48,7 @@ TrainMetrics::TrainMetrics(const std::vector<HeadSpec>& heads) {
     if (listed.metrics.empty()) continue;
     const std::vector<std::string> names = metric_names(listed);
     for (size_t i = 0; i < listed.metrics.size(); ++i) {
-      const auto make = [&] {
-        return make_metric(listed.metrics[i], {listed.kind, listed.classes}, names[i]);
-      };
+      const auto make = [&] { return make_metric(listed.metrics[i], measured(listed), names[i]); };
       auto recent = make();
       auto counts = recent->has_counts() ? make() : nullptr;
       metrics_.push_back({head, std::move(recent), std::move(counts), heads[head].train_metrics[i],

@@ -116,7 +116,7 @@ std::vector<const ModelBatch*> ShardBatches::look_ahead() {
   for (size_t s = 0; s < shards_.size(); ++s) {
     const Shard& shard = shards_[s];
     if (shard.has_batch &&
-        (shard.batches->has_looked_ahead() || shard.loader->wait(milliseconds(0))))
+        (!is_stream() || shard.batches->has_looked_ahead() || shard.loader->wait(milliseconds(0))))
       next[s] = clock_.traced("load", [&] { return shard.batches->look_ahead(); });
   }
   return next;
@@ -135,11 +135,16 @@ ShardBatches::BatchStatus ShardBatches::status_of(size_t shard) {
 
 std::vector<ShardBatches::BatchStatus> ShardBatches::take_from_files() {
   std::vector<BatchStatus> own;
-  const bool stops = cancel_.is_cancelled();
+  bool stops = cancel_.is_cancelled();
   for (size_t s = 0; s < shards_.size(); ++s) {
     Shard& shard = shards_[s];
     if (shard.has_batch)
-      shard.has_batch = !stops && clock_.traced("load", [&] { return shard.batches->next(); });
+      shard.has_batch = clock_.traced("load", [&] {
+        // Remote files may take long to come.
+        while (!stops && !shard.batches->has_looked_ahead() && !shard.loader->wait(kIdleAfter))
+          stops = cancel_.is_cancelled();
+        return !stops && shard.batches->next();
+      });
     own.push_back(status_of(s));
     own.back().cancelled = stops;
   }

@@ -86,6 +86,10 @@ Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
   // Everything is checked and loaded. From here on, files are written.
   open_files();
   log_info(size_text(learner_.model(), world()));
+  if (context.device == Device::kCpu && train_.mixed_precision() == "FP16")
+    warn(
+        "train_config.mixed_precision FP16 has no effect on a CPU, which computes in FP32; give "
+        "BF16, or a GPU (--device cuda)");
   if (!evaluation_input(config_).empty())
     for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
   if (resumed_ && intervals_.steps_left(learner_.steps()) == 0)
@@ -420,7 +424,8 @@ void Trainer::end_steps() {
   watch_.sum_lookups();
   bad_rows_ = batches_ ? batches_->bad_rows() : 0;
   sum_all(Context{}, *world().ranks, std::span(&bad_rows_, 1));
-  batches_.reset();
+  // Of an interrupted run at its very end: its loaders may wait for a store that does not answer.
+  if (outcome_ != TrainOutcome::kInterrupted) batches_.reset();
 }
 
 TrainSummary Trainer::close() {

@@ -16,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 class TrainerSteps : public testing::Test {
@@ -106,6 +107,17 @@ TEST_F(TrainerSteps, ReportThroughCallbacks) {
   EXPECT_THAT(evaluated, ElementsAre(3, 5));
   EXPECT_EQ(saved.size(), 1u) << "after the evaluation of step 3";
   EXPECT_EQ(rows, 100);
+}
+
+TEST_F(TrainerSteps, OfFp16OnACpuAreComputedInFp32WithAWarning) {
+  std::vector<std::string> warnings;
+  TrainOptions options;
+  options.callbacks.warning = [&](const std::string& text) { warnings.push_back(text); };
+  const Trainer fp32({}, config("model"), options);
+  EXPECT_THAT(warnings, IsEmpty());
+  const Trainer fp16({}, config("other", "mixed_precision: 'FP16'"), options);
+  EXPECT_THAT(warnings,
+              ElementsAre(HasSubstr("train_config.mixed_precision FP16 has no effect on a CPU")));
 }
 
 TEST_F(TrainerSteps, EndWhenTheirTokenIsCancelled) {

@@ -146,6 +146,19 @@ inline constexpr char kEncoded[] = R"text(
     multi_tower { towers { input: "all" mlp { hidden_units: 4 } } final { hidden_units: 4 } }
     losses { binary_cross_entropy {} } metrics { auc {} } })text";
 
+// A matching model over the features of settings_start().
+inline SettingsBase matching_settings(const std::string& name, const std::string& data = "") {
+  return {name,
+          cat(settings_start(kShortTraining, data), R"(model_config {
+      feature_groups { group_name: "users" feature_names: ["user", "count"] }
+      feature_groups { group_name: "items" feature_names: ["item", "color", "price"] } )",
+              name, R"( { user_tower { input: "users" mlp { hidden_units: 4 } }
+        item_tower { input: "items" mlp { hidden_units: 4 } } output_dim: 4 similarity: COSINE
+        temperature: 0.5 in_batch_negative: true }
+      losses { softmax_cross_entropy {} } metrics { recall_at_k {} } })"),
+          {"data_config", "model_config"}};
+}
+
 // A model over the features of settings_start().
 inline SettingsBase settings_of(const std::string& name, const std::string& groups,
                                 const std::string& model) {
@@ -183,6 +196,9 @@ inline std::vector<SettingsBase> settings_bases() {
        {"train_config", "eval_config", "export_config", "data_config", "feature_configs",
         "model_config", "semantics_version"},
        true},
+      {"training",
+       settings_of("multi_tower", all, "towers { input: 'all' mlp { hidden_units: 4 } }").text,
+       {"train_config"}},
       settings_of("multi_tower", all,
                   "towers { input: 'all' mlp { hidden_units: 4 } } final { hidden_units: 4 }"),
       settings_of("dlrm", parts, "dense_mlp { hidden_units: [4, 4] } final { hidden_units: 4 }"),
@@ -246,6 +262,10 @@ inline std::vector<SettingsBase> settings_bases() {
       settings_of("rocket_launching", all,
                   "share_mlp { hidden_units: 4 } booster_mlp { hidden_units: [4, 4] } "
                   "light_mlp { hidden_units: 4 } feature_based_distillation: true"),
+      matching_settings("dssm"),
+      matching_settings("dssm_v2", R"(negative_sampler { input_path: "FOLDER/data/items.txt"
+          num_sample: 3 num_eval_sample: 5 attr_fields: ["item", "color", "price"]
+          item_id_field: "item" })"),
   };
 }
 

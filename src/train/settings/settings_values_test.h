@@ -35,6 +35,8 @@ inline const std::pair<const char*, const char*> kSettingsValues[] = {
     {"PartOptimizer.regex_pattern", "'.*bias'"},
     {"PoolingEncoder.pooling_type", "'sum'"},
     {"DataConfig.filters", "'count > 3'"},
+    {"TrainConfig.mixed_precision", "'FP16'"},
+    {"TrainConfig.mixed_precision", "'BF16'"},
     {"DataConfig.na_strings", "'red'"},
 };
 

@@ -4,6 +4,7 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
 
 #include <array>
 #include <functional>
@@ -21,6 +22,7 @@ namespace emblem {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
+using google::protobuf::util::MessageDifferencer;
 
 // "DataConfig.filters"
 inline std::string key_of(const FieldDescriptor& field) {
@@ -128,8 +130,9 @@ struct SettingsSeen {
   std::function<bool(const FieldDescriptor&)> is_asked;  // about other fields nothing is found out
 };
 
-// Sets fields of a pipeline that have not been shown yet. A field is shown when the outcome is
-// another one than before; a message, also when a field of it is shown inside of it.
+// Sets fields of a pipeline that have not been shown yet. A field is shown when a value that is not
+// refused has another outcome than before, or when all others are refused; a message, also when a
+// field of it is shown inside of it.
 class SettingsWalk {
  public:
   using Outcome = std::function<std::string(const config::PipelineConfig&)>;
@@ -153,6 +156,14 @@ class SettingsWalk {
 
   bool is_open(const FieldDescriptor& field) const {
     return seen_->is_asked(field) && !shown_->contains(key_of(field));
+  }
+
+  static bool fails(const std::string& outcome) {
+    return outcome.find("error: ") != std::string::npos;
+  }
+
+  static bool is_unsupported(const std::string& outcome) {
+    return fails(outcome) && outcome.find("is not supported") != std::string::npos;
   }
 
   bool has_open(const Descriptor& type) {
@@ -193,13 +204,17 @@ class SettingsWalk {
                      const std::string& before) {
     const std::unique_ptr<google::protobuf::Message> kept(message->New());
     kept->CopyFrom(*message);
+    bool is_taken = false, is_refused = false;  // another value, without a change
     for (const Change& change : changes_of(*message, field)) {
       change(message);
-      const bool differs = run() != before;
+      // Also a default that is given explicitly.
+      const bool is_other = !MessageDifferencer::Equivalent(*message, *kept);
+      const std::string now = MessageDifferencer::Equals(*message, *kept) ? before : run();
       message->CopyFrom(*kept);
-      if (differs) return true;
+      if (now != before && (!fails(now) || is_unsupported(now))) return true;
+      if (is_other) (now == before ? is_taken : is_refused) = true;
     }
-    return false;
+    return is_refused && !is_taken;
   }
 
   // Whether anything inside of `message` does.
@@ -272,9 +287,9 @@ class SettingsWalk {
     kept->CopyFrom(*message);
     google::protobuf::Message* added = add(message, field);
     const std::string now = run();
-    const bool differs = now != before, fails = now.find("error: ") != std::string::npos;
-    if (fails && now.find("is not supported") != std::string::npos) seen_->refused.insert(type);
-    if (walks && !fails && ++added_[type] <= kMostAdded) visit(added, now);
+    const bool differs = now != before;
+    if (is_unsupported(now)) seen_->refused.insert(type);
+    if (walks && !fails(now) && ++added_[type] <= kMostAdded) visit(added, now);
     if (is_open(*field) && (differs || inner_matters(added, now, 0)))
       shown_->insert(key_of(*field));
     message->CopyFrom(*kept);

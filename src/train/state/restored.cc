@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "checkpoint/checkpoint.h"
+#include "config/feature/items.h"
 #include "config/feature/metrics.h"
 #include "config/load/evaluation_input.h"
 #include "config/load/load.h"
@@ -106,6 +107,7 @@ config::PipelineConfig RestoredModel::config_for(const std::string& input,
                                                  const std::vector<std::string>& filters) const {
   config::PipelineConfig config = input.empty() ? for_evaluation(config_, storage_) : config_;
   config::DataConfig& data = *config.mutable_data_config();
+  sample_for_evaluation(&data);
   if (!input.empty() && follow_input(input, &data, storage_))
     log_info(cat(input, " is read as ", config::DatasetType_Name(data.dataset_type())));
   if (input.empty() && filters.empty()) return config;

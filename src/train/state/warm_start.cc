@@ -1,12 +1,11 @@
 #include "train/state/warm_start.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "checkpoint/checkpoint.h"
+#include "core/text/joined.h"
 #include "core/text/text.h"
 #include "embedding/files/table_files.h"
 #include "train/state/dense_values.h"
@@ -96,7 +95,7 @@ void load_tensors(const SafetensorsFile& file, const Matches& matches, Learner& 
 
 std::string list(const std::vector<std::string>& names) {
   const size_t shown = std::min(names.size(), kMostNamesShown);
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  std::string text = joined(std::span(names).first(shown));
   if (shown < names.size()) text += cat(", and ", names.size() - shown, " more");
   return text;
 }

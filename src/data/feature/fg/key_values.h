@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/math/hidden_hash.h"
 #include "data/feature/fg/cells.h"
 
 namespace emblem {
@@ -30,7 +31,7 @@ class KeyValues {
   static constexpr size_t kScanned = 16;  // up to here entries are scanned, not hashed
 
   std::vector<std::pair<std::string_view, std::string_view>> entries_;
-  std::unordered_map<std::string_view, const std::string_view*> by_key_;
+  std::unordered_map<std::string_view, const std::string_view*, HiddenHash> by_key_;
   std::deque<std::string> written_;  // texts of numbers
 };
 

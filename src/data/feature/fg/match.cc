@@ -3,6 +3,7 @@
 #include <deque>
 #include <unordered_set>
 
+#include "core/math/hidden_hash.h"
 #include "data/feature/fg/cell_operator.h"
 #include "data/feature/fg/discrete.h"
 #include "data/feature/fg/key_values.h"
@@ -33,7 +34,7 @@ class AskedKeys {
   static constexpr size_t kScanned = 16;  // up to here keys are scanned, not hashed
 
   std::vector<std::string_view> keys_;
-  std::unordered_set<std::string_view> hashed_;
+  std::unordered_set<std::string_view, HiddenHash> hashed_;
   std::deque<std::string> texts_;  // texts of numbers
 };
 

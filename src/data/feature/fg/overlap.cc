@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/math/hidden_hash.h"
 #include "core/text/text.h"
 #include "data/feature/fg/cell_operator.h"
 
@@ -28,7 +29,7 @@ constexpr std::pair<const char*, OverlapMethod> kMethods[] = {
 
 // The share of `terms` that `others` have.
 double common_ratio(Terms terms, Terms others) {
-  const std::unordered_set<std::string_view> known(others.begin(), others.end());
+  const std::unordered_set<std::string_view, HiddenHash> known(others.begin(), others.end());
   const auto common = std::count_if(terms.begin(), terms.end(),
                                     [&](std::string_view term) { return known.contains(term); });
   return static_cast<double>(common) / static_cast<double>(terms.size());
@@ -52,7 +53,7 @@ double index_of(Terms query, Terms title) {
 
 // A window over the title that grows at its end and shrinks at its begin.
 double min_cover(Terms query, Terms title) {
-  std::unordered_map<std::string_view, int64_t> wanted;
+  std::unordered_map<std::string_view, int64_t, HiddenHash> wanted;
   for (const std::string_view term : query) wanted.emplace(term, 0);
   size_t found = 0, begin = 0, best = 0;
   for (size_t end = 0; end < title.size(); ++end) {
@@ -83,7 +84,7 @@ int64_t distance_between(std::span<const int64_t> a, std::span<const int64_t> b)
 }
 
 double proximity(OverlapMethod method, Terms query, Terms title) {
-  std::unordered_map<std::string_view, std::vector<int64_t>> terms;
+  std::unordered_map<std::string_view, std::vector<int64_t>, HiddenHash> terms;
   for (const std::string_view term : query) terms.try_emplace(term);
   for (size_t i = 0; i < title.size(); ++i) {
     const auto found = terms.find(title[i]);

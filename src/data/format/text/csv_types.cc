@@ -162,11 +162,4 @@ ColumnSpec natural_csv_type(const std::string& name, const CsvColumnKind& kind,
   return spec;
 }
 
-void drop_plain_offsets(Column& column) {
-  for (size_t row = 0; row < column.offsets.size(); ++row) {
-    if (column.offsets[row] != static_cast<int32_t>(row)) return;
-  }
-  column.offsets.clear();
-}
-
 }  // namespace emblem

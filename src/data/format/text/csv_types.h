@@ -52,6 +52,11 @@ ColumnSpec natural_csv_type(const std::string& name, const CsvColumnKind& kind,
 ColumnType type_of(config::FieldType type);
 
 // Drops offsets that say no more than one value per bag.
-void drop_plain_offsets(Column& column);
+template <class WithOffsets>
+void drop_plain_offsets(WithOffsets& column) {
+  for (size_t row = 0; row < column.offsets.size(); ++row)
+    if (column.offsets[row] != static_cast<int32_t>(row)) return;
+  column.offsets.clear();
+}
 
 }  // namespace emblem

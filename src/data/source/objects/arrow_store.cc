@@ -1,5 +1,7 @@
 // Stores by Arrow's file systems: S3, GCS, Azure, HDFS.
+#include "core/system/log.h"
 #include "core/system/process.h"
+#include "core/system/warn_once.h"
 #include "data/source/objects/arrow_absence.h"
 #include "data/source/objects/object_store.h"
 #include "emblem/error.h"
@@ -26,6 +28,7 @@
 #include "core/files/file.h"
 #include "core/text/text.h"
 #include "data/source/objects/md5.h"
+#include "data/source/objects/s3_uploads.h"
 
 namespace emblem {
 namespace {
@@ -146,6 +149,8 @@ void start_s3(const ObjectUri& uri) {
   s3_state = S3State::kStarted;
 }
 
+constexpr size_t kPartBytes = size_t{10} << 20;  // of what Arrow uploads in parts
+
 // A connection on which nothing arrives for this long is given up.
 double stall_seconds() {
 #if defined(EMBLEM_TEST_HOOKS)
@@ -170,6 +175,25 @@ std::shared_ptr<afs::FileSystem> connect_s3(const ObjectUri& uri, const StoreOpt
   s3.allow_delayed_open = true;  // small objects are written by one request
   s3.retry_strategy = std::make_shared<NoRetries>();
   return value_of(afs::S3FileSystem::Make(s3), "reach", uri);
+}
+
+// The bucket of a store, for requests past Arrow.
+S3Bucket s3_bucket(const ObjectUri& uri, const afs::S3Options& options) {
+  S3Bucket bucket{.scheme = options.scheme,
+                  .host = options.endpoint_override,
+                  .path = "/" + uri.authority,
+                  .credentials = {.access_key = options.GetAccessKey(),
+                                  .secret_key = options.GetSecretKey(),
+                                  .session_token = options.GetSessionToken(),
+                                  .region = options.region}};
+  if (bucket.host.empty())
+    bucket.host = cat("s3.", options.region, ".amazonaws.com",
+                      options.region.starts_with("cn-") ? ".cn" : "");
+  if (options.force_virtual_addressing) {
+    bucket.host = cat(uri.authority, ".", bucket.host);
+    bucket.path.clear();
+  }
+  return bucket;
 }
 
 std::shared_ptr<afs::FileSystem> connect_gcs(const ObjectUri& uri, const StoreOptions& options) {
@@ -292,22 +316,19 @@ class ArrowStore final : public ObjectStore {
     return std::make_unique<ArrowReader>(uri, value_of(system_->OpenInputFile(known), "read", uri));
   }
 
-  void write(const ObjectUri& uri, std::string_view content) override {
-    const auto stream = open_for_writing(uri);
-    require(stream->Write(content), "write", uri);
-    require(stream->Close(), "write", uri);
-  }
+  void write(const ObjectUri& uri, std::string_view content) override { send(content, uri, {}); }
 
   void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) override {
     const MappedFile content(file);
-    const auto stream = open_for_writing(uri);
+    send({content.bytes().data(), content.bytes().size()}, uri, before);
+  }
+
+  void remove_unfinished(const ObjectUri& folder) override {
+    if (folder.kind != StoreKind::kS3) return;
     try {
-      send(content.bytes(), *stream, uri, before);
-      require(stream->Close(), "write", uri);
-    } catch (...) {
-      // Destructors close streams: parts that were sent would become an object.
-      static_cast<void>(stream->Abort());
-      throw;
+      abort(folder, UploadsOf::kFolder);
+    } catch (const std::exception& error) {  // seldom is anything there, and few may ask
+      log_debug(cat("cannot look for unfinished uploads in ", folder.shown(), ": ", error.what()));
     }
   }
 
@@ -324,16 +345,56 @@ class ArrowStore final : public ObjectStore {
  private:
   std::string path_of(const ObjectUri& uri) const { return prefix_ + uri.key; }
 
-  static void send(std::span<const char> left, arrow::io::OutputStream& stream,
-                   const ObjectUri& uri, const BeforeWrite& before) {
-    constexpr size_t kPiece = size_t{8} << 20;
-    for (bool is_first = true; !left.empty(); is_first = false) {
-      if (before && !is_first) before();
-      const std::span<const char> piece = left.first(std::min(kPiece, left.size()));
-      require(stream.Write(piece.data(), static_cast<int64_t>(piece.size())), "write", uri);
-      left = left.subspan(piece.size());
+  void send(std::string_view content, const ObjectUri& uri, const BeforeWrite& before) {
+    const auto stream = open_for_writing(uri);
+    const bool has_parts = uri.kind == StoreKind::kS3 && content.size() > kPartBytes;
+    bool closes = false;
+    try {
+      send_pieces(content, *stream, uri, before);
+      // Parts are sent by other threads. Arrow aborts an upload whose parts failed, but not after
+      // Close() has met the error.
+      if (has_parts) require(stream->Flush(), "write", uri);
+      if (before) before();
+      closes = true;
+      require(stream->Close(), "write", uri);
+    } catch (...) {
+      // Destructors close streams: parts that were sent would become an object.
+      const bool is_aborted = stream->Abort().ok() && !closes;
+      if (has_parts && !is_aborted) try_to_abort(uri);
+      throw;
     }
-    if (before) before();
+  }
+
+  static void send_pieces(std::string_view left, arrow::io::OutputStream& stream,
+                          const ObjectUri& uri, const BeforeWrite& before) {
+    constexpr size_t kPiece = size_t{8} << 20;
+    constexpr int64_t kPieces = 8;  // Arrow keeps in memory what S3 has not taken, without a limit
+    for (int64_t count = 0; !left.empty(); ++count) {
+      if (uri.kind == StoreKind::kS3 && count > 0 && count % kPieces == 0)
+        require(stream.Flush(), "write", uri);
+      if (before && count > 0) before();
+      const std::string_view piece = left.substr(0, kPiece);
+      require(stream.Write(piece), "write", uri);
+      left.remove_prefix(piece.size());
+    }
+  }
+
+  void abort(const ObjectUri& uri, UploadsOf of) {
+    const auto& s3 = dynamic_cast<const afs::S3FileSystem&>(*system_);
+    abort_uploads(s3_bucket(uri, s3.options()), uri.key, of);
+  }
+
+  // After an upload that failed.
+  void try_to_abort(const ObjectUri& uri) {
+    try {
+      abort(uri, UploadsOf::kObject);
+    } catch (const std::exception& error) {
+      warn_once("parts of uploads",
+                cat("parts of ", uri.shown(), " may stay in the store, not listed but billed (",
+                    error.what(), "); give the bucket ", uri.authority,
+                    " a lifecycle rule that aborts incomplete multipart uploads "
+                    "(AbortIncompleteMultipartUpload)"));
+    }
   }
 
   ObjectInfo info_of(const afs::FileInfo& info) const {

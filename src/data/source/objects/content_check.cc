@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/system/log.h"
+#include "data/source/objects/content_md5.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -24,11 +25,32 @@ bool is_wanted() {
 ContentCheck::ContentCheck(const ObjectUri& uri, const std::string& endpoint)
     : is_secure_(is_secure(uri, endpoint)), is_on_(is_wanted()) {}
 
+bool ContentCheck::compares(const std::string& expected) const {
+  return is_on_ && !expected.empty() && !(skips_parts_ && is_md5_of_parts(expected));
+}
+
+void ContentCheck::accept_parts(const ObjectUri& uri, const std::string& expected) {
+  if (!skips_parts_.exchange(true))
+    log_warn(cat("the ETag of ", uri.shown(), ", ", expected,
+                 ", fits its content with no usual size of parts; contents of objects of this "
+                 "bucket that were uploaded in parts are not verified"));
+}
+
 std::string ContentCheck::problem(const ObjectUri& uri, const std::string& expected,
                                   const std::string& found) {
-  if (!is_on_ || expected.empty()) return "";
+  if (!compares(expected)) return "";
+  const bool of_parts = is_md5_of_parts(expected);
   if (expected == found) {
-    has_fitted_ = true;
+    (of_parts ? parts_have_fitted_ : has_fitted_) = true;
+    return "";
+  }
+  if (of_parts) {
+    if (!is_secure_ || parts_have_fitted_)
+      return cat(uri.shown(), " arrived damaged: its content does not fit the ETag of the store, ",
+                 expected,
+                 "; start again, or set EMBLEM_CHECK_ETAGS=0 where ETags are not MD5s (SSE-KMS, "
+                 "SSE-C)");
+    accept_parts(uri, expected);
     return "";
   }
   if (is_secure_ && !has_fitted_) {

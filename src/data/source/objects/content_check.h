@@ -18,20 +18,27 @@ class ContentCheck {
   // `endpoint`: of the store; "": its own, which is reached by TLS.
   ContentCheck(const ObjectUri& uri, const std::string& endpoint);
 
-  // Why content with the MD5 `found` is not that of `uri`, of which the store said `expected` ("":
-  // nothing); "" if it is.
+  // Why content with the MD5 `found` (ContentMd5) is not that of `uri`, of which the store said
+  // `expected` ("": nothing); "" if it is.
   //
   // ETags of S3 are MD5s, but not in buckets that are encrypted by keys of their own (SSE-KMS,
   // SSE-C), and nothing tells them apart beforehand. TLS protects what it carries: if there no
   // ETag of the bucket has fitted so far, they are taken for those of such a bucket, which a
   // warning says once. Without TLS that is an error. EMBLEM_CHECK_ETAGS=0: nothing is compared.
   std::string problem(const ObjectUri& uri, const std::string& expected, const std::string& found);
-  bool is_on() const { return is_on_; }
+  // Whether problem() compares anything with `expected`.
+  bool compares(const std::string& expected) const;
+
+  // The same content arrived twice, though it does not fit `expected`, the MD5 of an object that
+  // was uploaded in parts: these have sizes that are not tried. Such objects of the bucket are not
+  // compared from now on; a warning says so.
+  void accept_parts(const ObjectUri& uri, const std::string& expected);
 
  private:
   const bool is_secure_;
   const bool is_on_;
   std::atomic<bool> has_fitted_{false}, has_warned_{false};
+  std::atomic<bool> parts_have_fitted_{false}, skips_parts_{false};
 };
 
 }  // namespace emblem

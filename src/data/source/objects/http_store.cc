@@ -4,8 +4,6 @@
 
 #if defined(EMBLEM_WITH_CURL)
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include <mutex>
 
 #include "core/text/text.h"
+#include "data/source/objects/curl_library.h"
 #include "data/source/objects/md5.h"
 
 namespace emblem {
@@ -106,12 +105,9 @@ class HttpReader final : public ObjectReader {
 
 class HttpStore final : public ObjectStore {
  public:
-  HttpStore() {
-    static std::once_flag once;
-    std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  }
+  HttpStore() { curl(); }
   ~HttpStore() override {
-    for (CURL* handle : idle_) curl_easy_cleanup(handle);
+    for (CURL* handle : idle_) curl().curl_easy_cleanup(handle);
   }
 
   std::optional<ObjectInfo> find(const ObjectUri& uri) override {
@@ -197,56 +193,57 @@ class HttpStore final : public ObjectStore {
 
   CURL* take_handle() {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return curl_easy_init();
+    if (idle_.empty()) return curl().curl_easy_init();
     CURL* handle = idle_.back();
     idle_.pop_back();
-    curl_easy_reset(handle);  // connections stay
+    curl().curl_easy_reset(handle);  // connections stay
     return handle;
   }
 
   void set_options(CURL* handle, const ObjectUri& uri) {
-    curl_easy_setopt(handle, CURLOPT_URL, uri.text().c_str());
-    curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(handle, CURLOPT_MAXREDIRS, 5L);
+    curl().curl_easy_setopt(handle, CURLOPT_URL, uri.text().c_str());
+    curl().curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    curl().curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
+    curl().curl_easy_setopt(handle, CURLOPT_MAXREDIRS, 5L);
     // Never from TLS to none.
 #if LIBCURL_VERSION_NUM >= 0x075500
     const char* protocols = uri.scheme == "https" ? "https" : "http,https";
-    curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, protocols);
-    curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, protocols);
+    curl().curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, protocols);
+    curl().curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, protocols);
 #else
     const long protocols =
         uri.scheme == "https" ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS;
-    curl_easy_setopt(handle, CURLOPT_PROTOCOLS, protocols);
-    curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS, protocols);
+    curl().curl_easy_setopt(handle, CURLOPT_PROTOCOLS, protocols);
+    curl().curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS, protocols);
 #endif
-    curl_easy_setopt(handle, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_OPTIONAL));
-    curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 5L);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 100L);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, 20L);
-    curl_easy_setopt(handle, CURLOPT_FILETIME, 1L);
+    curl().curl_easy_setopt(handle, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_OPTIONAL));
+    curl().curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 5L);
+    curl().curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 100L);
+    curl().curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, 20L);
+    curl().curl_easy_setopt(handle, CURLOPT_FILETIME, 1L);
     if (const char* bundle = std::getenv("SSL_CERT_FILE"))
-      curl_easy_setopt(handle, CURLOPT_CAINFO, bundle);
+      curl().curl_easy_setopt(handle, CURLOPT_CAINFO, bundle);
   }
 
   void run(const ObjectUri& uri, const std::string& range, const std::string& header, Method method,
            Transfer& transfer) {
     CURL* handle = take_handle();
     set_options(handle, uri);
-    if (method == Method::kHead) curl_easy_setopt(handle, CURLOPT_NOBODY, 1L);
-    if (!range.empty()) curl_easy_setopt(handle, CURLOPT_RANGE, range.c_str());
-    curl_slist* headers = header.empty() ? nullptr : curl_slist_append(nullptr, header.c_str());
-    curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
+    if (method == Method::kHead) curl().curl_easy_setopt(handle, CURLOPT_NOBODY, 1L);
+    if (!range.empty()) curl().curl_easy_setopt(handle, CURLOPT_RANGE, range.c_str());
+    curl_slist* headers =
+        header.empty() ? nullptr : curl().curl_slist_append(nullptr, header.c_str());
+    curl().curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
     Body body{handle, &transfer};
-    curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_answer);
-    curl_easy_setopt(handle, CURLOPT_WRITEDATA, &body);
-    curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header);
-    curl_easy_setopt(handle, CURLOPT_HEADERDATA, &transfer);
-    const CURLcode result = curl_easy_perform(handle);
-    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &transfer.status);
-    curl_easy_getinfo(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &transfer.length);
-    curl_easy_getinfo(handle, CURLINFO_FILETIME_T, &transfer.modified);
-    curl_slist_free_all(headers);
+    curl().curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_answer);
+    curl().curl_easy_setopt(handle, CURLOPT_WRITEDATA, &body);
+    curl().curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header);
+    curl().curl_easy_setopt(handle, CURLOPT_HEADERDATA, &transfer);
+    const CURLcode result = curl().curl_easy_perform(handle);
+    curl().curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &transfer.status);
+    curl().curl_easy_getinfo(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &transfer.length);
+    curl().curl_easy_getinfo(handle, CURLINFO_FILETIME_T, &transfer.modified);
+    curl().curl_slist_free_all(headers);
     {
       const std::lock_guard lock(mutex_);
       idle_.push_back(handle);
@@ -264,7 +261,7 @@ class HttpStore final : public ObjectStore {
   static size_t take_answer(char* data, size_t size, size_t bytes, void* context) {
     auto& body = *static_cast<Body*>(context);
     long status = 0;
-    curl_easy_getinfo(body.handle, CURLINFO_RESPONSE_CODE, &status);
+    curl().curl_easy_getinfo(body.handle, CURLINFO_RESPONSE_CODE, &status);
     if (status < 200 || status >= 300) return bytes;
     if (status == 206) body.transfer->skip = 0;
     return take_body(data, size, bytes, body.transfer);
@@ -275,7 +272,7 @@ class HttpStore final : public ObjectStore {
                        result == CURLE_SSL_CACERT_BADFILE || result == CURLE_TOO_MANY_REDIRECTS ||
                        result == CURLE_UNSUPPORTED_PROTOCOL || result == CURLE_URL_MALFORMAT;
     throw Error(stays ? ErrorCode::kInvalidArgument : ErrorCode::kUnavailable,
-                cat("cannot read ", uri.shown(), ": ", curl_easy_strerror(result),
+                cat("cannot read ", uri.shown(), ": ", curl().curl_easy_strerror(result),
                     result == CURLE_PEER_FAILED_VERIFICATION
                         ? "; set SSL_CERT_FILE to the certificates to trust"
                         : ""));

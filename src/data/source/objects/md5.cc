@@ -85,7 +85,7 @@ void Md5::add(const void* data, size_t bytes) {
   if (bytes > 0) std::memcpy(rest_.data(), at, bytes);
 }
 
-std::string Md5::hex() {
+std::array<uint8_t, 16> Md5::digest() {
   const uint64_t bits = bytes_ * 8;
   const uint8_t one = 0x80, zero = 0;
   add(&one, 1);
@@ -93,25 +93,36 @@ std::string Md5::hex() {
   uint8_t length[sizeof bits];
   for (size_t i = 0; i < sizeof bits; ++i) length[i] = static_cast<uint8_t>(bits >> (8 * i));
   add(length, sizeof length);
+  std::array<uint8_t, 16> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<uint8_t>(state_[i / 4] >> (8 * (i % 4)));
+  return bytes;
+}
+
+std::string Md5::hex() {
   std::string text;
-  for (const uint32_t word : state_)
-    for (size_t i = 0; i < 4; ++i) {
-      const auto byte = static_cast<uint8_t>(word >> (8 * i));
-      text += kHexDigits[byte >> 4];
-      text += kHexDigits[byte & 15];
-    }
+  for (const uint8_t byte : digest()) {
+    text += kHexDigits[byte >> 4];
+    text += kHexDigits[byte & 15];
+  }
   return text;
 }
 
 std::string md5_of_etag(std::string_view etag) {
-  if (etag.size() == 34 && etag.starts_with('"') && etag.ends_with('"')) etag = etag.substr(1, 32);
-  if (etag.size() != 32) return "";
-  std::string digits(etag);
+  if (etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"'))
+    etag = etag.substr(1, etag.size() - 2);
+  constexpr size_t kDigits = 32, kMostDigitsOfParts = 5;
+  if (etag.size() < kDigits || etag.size() > kDigits + 1 + kMostDigitsOfParts) return "";
+  std::string digits(etag.substr(0, kDigits));
   for (char& c : digits) {
     if (!std::isxdigit(static_cast<unsigned char>(c))) return "";
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  return digits;
+  const std::string_view parts = etag.substr(kDigits);
+  if (parts.empty()) return digits;
+  const bool is_number = parts.size() > 1 && parts[0] == '-' && parts[1] != '0' &&
+                         parts.find_first_not_of("0123456789", 1) == parts.npos;
+  return is_number ? digits.append(parts) : "";
 }
 
 std::string md5_of_base64(std::string_view text) {

@@ -13,8 +13,9 @@ namespace emblem {
 class Md5 {
  public:
   void add(const void* data, size_t bytes);
-  // MD5 of all that was added, as 32 hexadecimal digits; nothing can be added after it.
-  std::string hex();
+  // MD5 of all that was added; nothing can be added after it.
+  std::array<uint8_t, 16> digest();
+  std::string hex();  // the same as 32 hexadecimal digits
 
  private:
   void add_block(const uint8_t* block);
@@ -24,8 +25,9 @@ class Md5 {
   uint64_t bytes_ = 0;
 };
 
-// The MD5 that an ETag of S3 is, for an object that was written by one request: 32 digits, in
-// quotes or without. "" for other ETags: of several parts ("...-12"), weak ones, of other servers.
+// The MD5 that an ETag of S3 is, in quotes or without: 32 digits of an object that was written by
+// one request; of one that was uploaded in parts their number, too ("DIGITS-12",
+// data/source/objects/content_md5.h). "" for other ETags: weak ones, of other servers.
 std::string md5_of_etag(std::string_view etag);
 
 // MD5 of 16 bytes in base64, as GCS and Content-MD5 have it; "" for other texts.

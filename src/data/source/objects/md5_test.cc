@@ -32,14 +32,17 @@ TEST(Md5, DoesNotDependOnThePiecesThatAreAdded) {
   }
 }
 
-TEST(Md5, IsTheEtagOfObjectsThatWereWrittenByOneRequest) {
+TEST(Md5, IsTheEtagOfObjectsThatWereWrittenByOneRequestOrInParts) {
   const std::string digits = "900150983cd24fb0d6963f7d28e17f72";
   EXPECT_EQ(md5_of_etag(digits), digits);
   EXPECT_EQ(md5_of_etag('"' + digits + '"'), digits);
   EXPECT_EQ(md5_of_etag("\"900150983CD24FB0D6963F7D28E17F72\""), digits);
-  for (const std::string other : {"", "\"\"", "\"900150983cd24fb0d6963f7d28e17f72-12\"",
-                                  "W/\"900150983cd24fb0d6963f7d28e17f72\"", "t1700000000",
-                                  "\"900150983cd24fb0d6963f7d28e17f7g\"", "\"5f3-61a\""})
+  EXPECT_EQ(md5_of_etag("\"900150983CD24FB0D6963F7D28E17F72-12\""), digits + "-12");
+  for (const std::string other :
+       {"", "\"\"", "\"900150983cd24fb0d6963f7d28e17f72-\"",
+        "\"900150983cd24fb0d6963f7d28e17f72-0\"", "\"900150983cd24fb0d6963f7d28e17f72-1x\"",
+        "\"900150983cd24fb0d6963f7d28e17f72-123456\"", "W/\"900150983cd24fb0d6963f7d28e17f72\"",
+        "t1700000000", "\"900150983cd24fb0d6963f7d28e17f7g\"", "\"5f3-61a\""})
     EXPECT_EQ(md5_of_etag(other), "") << other;
 }
 

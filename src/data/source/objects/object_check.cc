@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "core/math/checksum.h"
 #include "core/system/log.h"
 #include "data/source/data_set_manifest.h"
-#include "data/source/objects/md5.h"
+#include "data/source/objects/content_md5.h"
 #include "data/source/objects/object_file.h"
 #include "emblem/error.h"
 
@@ -24,21 +25,21 @@ bool differs(const ObjectInfo& a, const ObjectInfo& b) {
 class ContentSums {
  public:
   // `md5`: what the store says; "": nothing that is to be compared.
-  ContentSums(const ObjectInfo& object, std::string md5)
-      : object_(object), expected_md5_(std::move(md5)) {}
+  ContentSums(const ObjectInfo& object, const std::string& md5)
+      : object_(object), expected_md5_(md5), md5_(md5, object.bytes) {}
 
   bool are_known() const { return !expected_md5_.empty() || !object_.checksum.empty(); }
+  const std::string& expected_md5() const { return expected_md5_; }
 
   void add(const char* data, size_t bytes) {
-    if (!expected_md5_.empty()) md5_.add(data, bytes);
+    md5_.add(data, bytes);
     if (!object_.checksum.empty()) checksum_.add(data, bytes);
   }
 
   // Why what was added is not the content of the object; "" if it is.
   std::string problem(const ObjectUri& uri, ContentCheck& check) {
-    if (!expected_md5_.empty())
-      if (std::string problem = check.problem(uri, expected_md5_, md5_.hex()); !problem.empty())
-        return problem;
+    if (std::string problem = check.problem(uri, expected_md5_, md5_.found()); !problem.empty())
+      return problem;
     const std::string found = checksum_digits(checksum_.value());
     if (object_.checksum.empty() || object_.checksum == found) return "";
     return cat(uri.shown(), " is damaged: its content has the checksum ", found, ", but ",
@@ -51,22 +52,25 @@ class ContentSums {
  private:
   const ObjectInfo& object_;
   const std::string expected_md5_;
-  Md5 md5_;
+  ContentMd5 md5_;
   Checksum checksum_;
 };
 
 }  // namespace
 
-// MD5 of the whole content, "" where it is not known or not to be compared.
+// MD5 of the whole content, "" where it is not known or not to be compared: what the writer says
+// of it counts more than parts of unknown sizes.
 std::string ObjectFile::expected_md5() {
   const std::lock_guard lock(mutex_);
-  return shared_.check->is_on() ? md5_ : "";
+  const bool is_known_better = !info_.checksum.empty() && is_md5_of_parts(md5_);
+  return shared_.check->compares(md5_) && !is_known_better ? md5_ : "";
 }
 
 // A part, and that the object is the one that was opened. Of an object of one part also that it
 // arrived as it is; it is fetched again otherwise.
 void ObjectFile::download_checked(int64_t offset, std::vector<char>& content) {
   std::string problem;
+  std::vector<char> before;
   for (int attempt = 0; attempt < kDamagedAttempts; ++attempt) {
     download(offset, static_cast<int64_t>(content.size()), content.data());
     if (!reads_one_version_) check_version();
@@ -75,6 +79,9 @@ void ObjectFile::download_checked(int64_t offset, std::vector<char>& content) {
     sums.add(content.data(), content.size());
     problem = sums.problem(uri_, *shared_.check);
     if (problem.empty()) return;
+    if (is_md5_of_parts(sums.expected_md5()) && content == before)
+      return shared_.check->accept_parts(uri_, sums.expected_md5());
+    before = content;
     ++shared_.counters->retries;
   }
   throw ObjectChanged(ErrorCode::kCorruption, problem);
@@ -93,7 +100,25 @@ std::string ObjectFile::damage_of(const PartialObject& partial) {
     sums.add(piece.data(), static_cast<size_t>(std::min<int64_t>(got, bytes() - at)));
     at += got;
   }
-  return sums.problem(uri_, *shared_.check);
+  std::string problem = sums.problem(uri_, *shared_.check);
+  if (problem.empty() || !is_md5_of_parts(sums.expected_md5()) || !arrives_again(partial))
+    return problem;
+  shared_.check->accept_parts(uri_, sums.expected_md5());
+  return "";
+}
+
+// Whether another download of the object has the same content.
+bool ObjectFile::arrives_again(const PartialObject& partial) {
+  std::vector<char> here(static_cast<size_t>(partial.part_bytes())), there(here.size());
+  for (int64_t at = 0; at < bytes(); at += partial.part_bytes()) {
+    const int64_t count = std::min(partial.part_bytes(), bytes() - at);
+    download(at, count, there.data());
+    if (::pread(partial.descriptor(), here.data(), static_cast<size_t>(count), at) != count ||
+        std::memcmp(here.data(), there.data(), static_cast<size_t>(count)) != 0)
+      return false;
+  }
+  if (!reads_one_version_) check_version();
+  return true;
 }
 
 void ObjectFile::check_version() {

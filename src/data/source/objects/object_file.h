@@ -125,6 +125,7 @@ class ObjectFile : public std::enable_shared_from_this<ObjectFile> {
   void download_checked(int64_t offset, std::vector<char>& content);
   std::string expected_md5();
   std::string damage_of(const PartialObject& partial);
+  bool arrives_again(const PartialObject& partial);
   void check_version();
   void require_unchanged(const std::optional<ObjectInfo>& now);
   void keep_part(int64_t part, int64_t part_bytes, const Buffer& content);

@@ -23,8 +23,9 @@ struct ObjectInfo {
   int64_t bytes = 0;
   int64_t modified = 0;  // seconds since 1970; 0: not known
   std::string
-      etag;         // or what else names the version; "": not known (listings of S3 do not have it)
-  std::string md5;  // MD5 of the content, 32 hexadecimal digits; "": not known
+      etag;  // or what else names the version; "": not known (listings of S3 do not have it)
+  // MD5 of the content, 32 hexadecimal digits, or that of its parts (md5_of_etag); "": not known.
+  std::string md5;
   // XXH64 of the content that was written, 16 hexadecimal digits (data/source/data_set_manifest.h);
   // "": not known.
   std::string checksum;
@@ -67,8 +68,12 @@ class ObjectStore {
   virtual std::unique_ptr<ObjectReader> open(const ObjectUri& uri, const ObjectInfo& info) = 0;
   // The object appears whole when this returns, in the place of an older one.
   virtual void write(const ObjectUri& uri, std::string_view content) = 0;
-  // Large files are sent by several requests; calls `before` ahead of each but the first.
+  // Large files are sent by several requests; calls `before` ahead of each but the first, when the
+  // store has taken most of what was sent before.
   virtual void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) = 0;
+  // Removes what uploads below `folder` left that were never completed; no process uploads there
+  // meanwhile. Throws nothing: only their cost depends on it.
+  virtual void remove_unfinished(const ObjectUri&) {}
   // Nothing to remove is not an error.
   virtual void remove(const ObjectUri& uri) = 0;
   // All objects below it.

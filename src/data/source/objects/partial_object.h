@@ -28,7 +28,6 @@ class PartialObject {
   // Whether it was there when this was opened.
   bool was_done(int64_t part) const { return done_[static_cast<size_t>(part)] != 0; }
   int descriptor() const { return data_.get(); }
-  int release_descriptor() { return data_.release(); }
 
   void write_part(int64_t part, const char* content, int64_t bytes);
 

@@ -23,8 +23,29 @@ inline OpCase sequence_case(std::string name, std::vector<int32_t> lengths,
   return {std::move(name), rows, std::move(build), std::move(lengths)};
 }
 
+// One element for each row, and `more` for the last one.
+inline std::vector<int32_t> item_lengths(int64_t rows, int32_t more) {
+  std::vector<int32_t> lengths(rows, 1);
+  lengths.back() += more;
+  return lengths;
+}
+
+inline Node rank_case(Graph& g, const MakeInput& in, Candidates candidates) {
+  const Node users = in(6), items = in.elements(6);
+  return g.slice(rank_candidates(g, users, items, candidates, 0.8f), 0, 1);
+}
+
 inline std::vector<OpCase> sequence_cases() {
   return {
+      sequence_case(
+          "RankNegatives", item_lengths(4, 3),
+          [](Graph& g, const MakeInput& in) { return rank_case(g, in, Candidates::kNegatives); }),
+      sequence_case(
+          "RankManyNegatives", item_lengths(70, 1500),
+          [](Graph& g, const MakeInput& in) { return rank_case(g, in, Candidates::kNegatives); }),
+      sequence_case(
+          "RankItemsAndNegatives", item_lengths(67, 40),
+          [](Graph& g, const MakeInput& in) { return rank_case(g, in, Candidates::kAllItems); }),
       sequence_case("Repeat", {3, 0, 1, 4},
                     [](Graph& g, const MakeInput& in) { return g.repeat(in(5), in.sequence()); }),
       sequence_case("RepeatOfManyRows", random_lengths(60, 9),

@@ -22,7 +22,6 @@ void HttpRequestReader::next() {
   chunks_.reset();
   body_.reset();
   is_direct_ = false;
-  body_read_ = 0;
 }
 
 std::span<std::byte> HttpRequestReader::prepare() {
@@ -44,7 +43,6 @@ void HttpRequestReader::commit(size_t bytes) {
     return;
   }
   body_->commit(bytes);
-  body_read_ += bytes;
 }
 
 void HttpRequestReader::drop_input() {
@@ -99,7 +97,6 @@ HttpRequestReader::State HttpRequestReader::begin_body(size_t aligned_at, size_t
     const std::string_view arrived = input().substr(0, length);
     body_->append(bytes_of(arrived));
     begin_ += arrived.size();
-    body_read_ = arrived.size();
     return read_directly();
   });
 }
@@ -120,7 +117,6 @@ HttpRequestReader::State HttpRequestReader::read_chunks() {
   for (;;) {
     const HttpChunkedReader::Part part = chunks_->read(input());
     begin_ += part.used;
-    body_read_ += part.used;
     const size_t room = max_body_bytes_ - body_->size();
     if (part.body.size() > room || chunks_->chunk_left() > room - part.body.size())
       return refuse_body();

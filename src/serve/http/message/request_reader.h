@@ -53,8 +53,6 @@ class HttpRequestReader {
   // Valid until next().
   const HttpRequestHead& head() const { return head_; }
   const Refusal& refusal() const { return refusal_; }
-  // Bytes of the body that have arrived, with their framing.
-  size_t body_bytes_read() const { return body_read_; }
   HttpBody take_body() { return body_ ? body_->take() : HttpBody(); }
 
  private:
@@ -75,7 +73,6 @@ class HttpRequestReader {
   std::optional<HttpBodyBuffer> body_;
   bool is_direct_ = false;     // what arrives goes into body_
   size_t max_body_bytes_ = 0;  // limit of this request
-  size_t body_read_ = 0;
   Refusal refusal_;
 };
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/math/hidden_hash.h"
 #include "data/feature/fg/tokens/bpe.h"
 #include "data/feature/fg/tokens/pre_tokenizer.h"
 
@@ -23,7 +24,7 @@ class Tokenizer {
   explicit Tokenizer(const std::string& file);
 
   // Words and their tokens, kept by the caller between texts that have words in common.
-  using Cache = std::unordered_map<std::string, std::vector<int64_t>>;
+  using Cache = std::unordered_map<std::string, std::vector<int64_t>, HiddenHash>;
 
   // Appends the tokens of `text`.
   void encode(std::string_view text, Cache& cache, std::vector<int64_t>& tokens) const;

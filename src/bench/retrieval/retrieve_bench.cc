@@ -1,0 +1,343 @@
+#include "bench/retrieval/retrieve_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+
+#include "bench/machine/ceilings.h"
+#include "bench/machine/gpu_timer.h"
+#include "core/math/random.h"
+#include "core/threads/thread_pool.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kRowsAtOnce = 4096;
+constexpr int64_t kCheckedQueries = 4, kRecallQueries = 200, kLeastSearches = 5;
+constexpr int64_t kQueryElements = 1 << 22;  // of distinct queries
+constexpr uint64_t kSeed = 11, kItems = 1, kQueries = 2, kCenters = 3, kTopics = 4, kAllowed = 5;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+double cpu_time() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Row `at` of a stream of vectors.
+void draw_vector(const RetrieveOptions& of, uint64_t stream, int64_t at, float* to) {
+  const auto first = static_cast<uint64_t>(at * of.dim);
+  if (of.topics == 0) {
+    for (int64_t k = 0; k < of.dim; ++k) to[k] = random_normal(kSeed, stream, first + k);
+    return;
+  }
+  const float share = random_uniform(kSeed, kTopics + stream * 16, static_cast<uint64_t>(at));
+  const auto topic = static_cast<uint64_t>(std::pow(static_cast<float>(of.topics), share) -
+                                           1.0f);  // topic t as often as 1 / (t + 1)
+  for (int64_t k = 0; k < of.dim; ++k)
+    to[k] = random_normal(kSeed, kCenters, topic * of.dim + k) +
+            static_cast<float>(of.noise) * random_normal(kSeed, stream, first + k);
+}
+
+std::vector<float> draw_vectors(const Context& context, const RetrieveOptions& of, uint64_t stream,
+                                int64_t count) {
+  std::vector<float> vectors(static_cast<size_t>(count * of.dim));
+  parallel_for(context, count, kRowsAtOnce, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) draw_vector(of, stream, i, vectors.data() + i * of.dim);
+  });
+  return vectors;
+}
+
+bool is_allowed(const RetrieveOptions& of, int64_t item) {
+  return random_uniform(kSeed, kAllowed, static_cast<uint64_t>(item)) < of.filter;
+}
+
+// The items, and an index of them.
+struct Catalogue {
+  std::vector<float> vectors;
+  std::vector<int64_t> ids;
+  std::vector<uint64_t> attributes;
+
+  Catalogue(const Context& context, const RetrieveOptions& of)
+      : vectors(draw_vectors(context, of, kItems, of.items)) {
+    for (int64_t i = 0; i < of.items; ++i) ids.push_back(i);
+    for (int64_t i = 0; of.filter > 0 && i < of.items; ++i) attributes.push_back(is_allowed(of, i));
+  }
+
+  std::unique_ptr<Index> index(const Context& context, const RetrieveOptions& of,
+                               IndexKind kind) const {
+    IndexSettings settings{.dim = of.dim,
+                           .similarity = of.similarity,
+                           .dtype = of.dtype,
+                           .kind = kind,
+                           .lists = of.lists,
+                           .scan = of.scan};
+    if (of.filter > 0) settings.attributes = {"allowed"};
+    return Index::build(context, settings, {ids, {vectors.data(), of.items, of.dim}, attributes});
+  }
+};
+
+SearchOptions search_options(const RetrieveOptions& of) {
+  SearchOptions options{.k = of.top_k, .probes = of.probes};
+  if (of.filter > 0) options.allow = {"allowed"};
+  return options;
+}
+
+// The best items by scores of all of them.
+std::vector<std::vector<ScoredItem>> plain_search(const Context& context, const RetrieveOptions& of,
+                                                  const Catalogue& catalogue,
+                                                  std::vector<float> queries) {
+  const int64_t count = static_cast<int64_t>(queries.size()) / of.dim;
+  const auto row = [&](std::vector<float>& rows, int64_t at) {
+    return std::span(rows).subspan(static_cast<size_t>(at * of.dim), static_cast<size_t>(of.dim));
+  };
+  for (int64_t q = 0; of.similarity == Similarity::kCosine && q < count; ++q)
+    normalize(row(queries, q));
+  std::vector<std::vector<ScoredItem>> scores(count, std::vector<ScoredItem>(of.items));
+  parallel_for(context, of.items, kRowsAtOnce, [&](int64_t begin, int64_t end) {
+    std::vector<float> rows(catalogue.vectors.begin() + begin * of.dim,
+                            catalogue.vectors.begin() + end * of.dim);
+    ItemRows stored(of.dtype, of.dim);
+    for (int64_t i = 0; i < end - begin; ++i) {
+      if (of.similarity == Similarity::kCosine) normalize(row(rows, i));
+      stored.append(row(rows, i));
+      for (int64_t q = 0; q < count; ++q)
+        scores[q][begin + i] = {stored.score(queries.data() + q * of.dim, i), begin + i};
+    }
+  });
+  for (auto& all : scores) {
+    if (of.filter > 0)
+      std::erase_if(all, [&](const ScoredItem& item) { return !is_allowed(of, item.id); });
+    const auto k = std::min<int64_t>(of.top_k, static_cast<int64_t>(all.size()));
+    std::partial_sort(all.begin(), all.begin() + k, all.end());
+    all.resize(static_cast<size_t>(k));
+  }
+  return scores;
+}
+
+double recall_of(const std::vector<std::vector<ScoredItem>>& found,
+                 const std::vector<std::vector<ScoredItem>>& best) {
+  int64_t both = 0, all = 0;
+  for (size_t q = 0; q < best.size(); ++q) {
+    for (const ScoredItem& item : best[q])
+      both += std::ranges::count(found[q], item.id, &ScoredItem::id);
+    all += static_cast<int64_t>(best[q].size());
+  }
+  return all == 0 ? 1.0 : static_cast<double>(both) / static_cast<double>(all);
+}
+
+struct SearchTimes {
+  std::vector<double> wall, cpu;  // seconds of each search
+
+  static double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  }
+};
+
+// Searches of `users` queries, in turn those of `queries`.
+SearchTimes time_searches(const Context& context, const RetrieveOptions& of, const Index& index,
+                          const std::vector<float>& queries, int64_t users) {
+  const SearchOptions options = search_options(of);
+  const int64_t batches =
+      std::max<int64_t>(1, static_cast<int64_t>(queries.size()) / of.dim / users);
+  const auto search = [&](int64_t at) {
+    index.search(context, {queries.data() + at % batches * users * of.dim, users, of.dim}, options);
+  };
+  search(0);
+  SearchTimes times;
+  const auto start = Clock::now();
+  for (int64_t at = 0; at < kLeastSearches || seconds_between(start, Clock::now()) < of.seconds;
+       ++at) {
+    const double cpu = cpu_time();
+    const auto begin = Clock::now();
+    search(at);
+    times.wall.push_back(seconds_between(begin, Clock::now()));
+    times.cpu.push_back(cpu_time() - cpu);
+  }
+  return times;
+}
+
+int64_t threads_of(const Context& context) {
+  return context.threads == nullptr ? 1 : context.threads->threads();
+}
+
+// Whether CPU time is the time of a search.
+bool by_cpu_time(const Context& context) {
+  return context.device == Device::kCpu && threads_of(context) == 1;
+}
+
+struct Limits {
+  double bytes_per_second, flops_per_second;
+};
+
+// Bytes per second that one thread reads from memory, by CPU time.
+double measure_read(std::span<const float> memory) {
+  std::vector<std::byte> part(16384);  // stays in the L1 cache
+  const auto bytes = std::as_bytes(memory);
+  double best = HUGE_VAL;
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    const double begin = cpu_time();
+    for (size_t at = 0; at + part.size() <= bytes.size(); at += part.size()) {
+      std::memcpy(part.data(), bytes.data() + at, part.size());
+      __asm__ volatile("" : : "r"(part.data()) : "memory");  // as if it was used
+    }
+    best = std::min(best, cpu_time() - begin);
+  }
+  return static_cast<double>(bytes.size()) / std::max(best, 1e-9);
+}
+
+Limits measure_limits(const Context& context, const RetrieveOptions& of, const Index& index,
+                      const Catalogue& catalogue) {
+  return dispatch(
+      context.device,
+      [&] {
+        return Limits{
+            by_cpu_time(context) ? measure_read(catalogue.vectors) : measure_copy(context),
+            measure_arithmetic(context, index.kernel())};
+      },
+      [&] {
+        const DType type = of.dtype == DType::kF16 ? DType::kF16 : DType::kBf16;
+        return Limits{cuda::measure_device_copy(context), cuda::measure_device_gemm(context, type)};
+      });
+}
+
+std::string name_of(const RetrieveOptions& of, int64_t users) {
+  std::string name = cat("retrieve-", name_of(of.kind), "-n", of.items, "-d", of.dim, "-k",
+                         of.top_k, "-", name_of(of.dtype), "-u", users);
+  if (of.similarity == Similarity::kCosine) name += "-cosine";
+  if (of.topics > 0) name += cat("-topics", of.topics);
+  if (of.filter > 0) name += cat("-filter", of.filter);
+  return name;
+}
+
+void add_settings(const Context& context, const RetrieveOptions& of, const Index& index,
+                  int64_t users, BenchResult& result) {
+  const bool cpu = context.device == Device::kCpu;
+  result.settings = {{"items", of.items},
+                     {"dim", of.dim},
+                     {"users", users},
+                     {"top_k", of.top_k},
+                     {"dtype", std::string(name_of(of.dtype))},
+                     {"kind", std::string(name_of(of.kind))},
+                     {"similarity", std::string(name_of(of.similarity))},
+                     {"filter", of.filter},
+                     {"topics", of.topics},
+                     {"device", std::string(cpu ? "cpu" : "cuda")},
+                     {"threads", threads_of(context)},
+                     {"clock", std::string(by_cpu_time(context) ? "cpu" : "wall")}};
+  if (cpu) result.settings.push_back({"kernel", std::string(index.kernel().name)});
+  if (of.kind == IndexKind::kIvfFlat) result.settings.push_back({"probes", of.probes});
+}
+
+void add_shares(const RetrieveOptions& of, const Context& context, const Index& index,
+                const Limits& limits, int64_t users, double seconds, BenchResult& result) {
+  result.ceilings = {{"memory_bytes_per_second", limits.bytes_per_second},
+                     {"arithmetic_flops_per_second", limits.flops_per_second}};
+  if (of.kind != IndexKind::kFlat) return;
+  const int64_t element = context.device == Device::kCpu ? index.kernel().element_bytes
+                          : of.dtype == DType::kInt8     ? 1
+                          : of.dtype == DType::kF32      ? 4
+                                                         : 2;
+  const double elements = static_cast<double>(of.items) * static_cast<double>(of.dim),
+               product = 2.0 * elements * static_cast<double>(users) / limits.flops_per_second,
+               read = elements * static_cast<double>(element) / limits.bytes_per_second;
+  result.ceilings.push_back({"floor_seconds", std::max(product, read)});
+  result.shares = {{"of the product limit", product / seconds},
+                   {"of the memory limit", read / seconds},
+                   {"of the floor", std::max(product, read) / seconds}};
+}
+
+// What is measured, the same for all numbers of users. `exact` is null for a flat index.
+struct Measured {
+  const Index& index;
+  const Index* exact;
+  double build_seconds, recall;
+  Limits limits;
+};
+
+BenchResult measure(const Context& context, const RetrieveOptions& of, const Measured& measured,
+                    const std::vector<float>& queries, int64_t users) {
+  const SearchTimes times = time_searches(context, of, measured.index, queries, users);
+  const std::vector<double>& used = by_cpu_time(context) ? times.cpu : times.wall;
+  const double seconds = *std::ranges::min_element(used), usual = SearchTimes::median(used);
+  BenchResult result = begin_result("retrieve", name_of(of, users));
+  add_settings(context, of, measured.index, users, result);
+  result.metrics = {
+      {"queries_per_second", {static_cast<double>(users) / usual, "queries/s", Better::kHigher}},
+      {"search_seconds", {usual, "s", Better::kLower}},
+      {"best_search_seconds", {seconds, "s", Better::kLower}},
+      {"wall_seconds_p50", {SearchTimes::median(times.wall), "s", Better::kLower}},
+      {"build_seconds", {measured.build_seconds, "s", Better::kLower}},
+      {"index_memory", {static_cast<double>(measured.index.memory_bytes()), "B", Better::kLower}}};
+  if (measured.exact != nullptr) {
+    const SearchTimes flat = time_searches(context, of, *measured.exact, queries, users);
+    const double flat_usual = SearchTimes::median(by_cpu_time(context) ? flat.cpu : flat.wall);
+    result.metrics.push_back({cat("recall_at_", of.top_k), {measured.recall, "", Better::kHigher}});
+    result.metrics.push_back({"flat_search_seconds", {flat_usual, "s", Better::kLower}});
+    result.metrics.push_back({"times_flat", {flat_usual / usual, "x", Better::kHigher}});
+  }
+  add_shares(of, context, measured.index, measured.limits, users, seconds, result);
+  return result;
+}
+
+void check_options(const RetrieveOptions& of) {
+  EMBLEM_REQUIRE(of.items >= 1 && of.dim >= 1 && of.top_k >= 1 && of.topics >= 0,
+                 "bench retrieve: items, dim and top-k must be at least 1");
+  EMBLEM_REQUIRE(of.filter >= 0.0 && of.filter <= 1.0, "bench retrieve: a filter of ", of.filter,
+                 " is not a share of the items, 0 to 1");
+  EMBLEM_REQUIRE(!of.users.empty() && std::ranges::min(of.users) >= 1,
+                 "bench retrieve: users must be numbers from 1 on, e.g. 1,16,64");
+}
+
+// The recall of lists; 1 for a flat index, whose answers are checked.
+double check_answers(const Context& context, const RetrieveOptions& of, const Catalogue& catalogue,
+                     const Index& index, const Index* exact, const std::vector<float>& queries) {
+  const auto search = [&](const Index& in, int64_t count) {
+    return in.search(context, {queries.data(), count, of.dim}, search_options(of));
+  };
+  if (exact != nullptr)
+    return recall_of(search(index, kRecallQueries), search(*exact, kRecallQueries));
+  const std::vector<float> checked(queries.begin(), queries.begin() + kCheckedQueries * of.dim);
+  if (search(index, kCheckedQueries) != plain_search(context, of, catalogue, checked))
+    throw Error(ErrorCode::kInternal,
+                "bench retrieve: the index does not find the items with the best scores");
+  return 1.0;
+}
+
+}  // namespace
+
+std::vector<BenchResult> bench_retrieve(const Context& context, const RetrieveOptions& of,
+                                        const std::function<void(const BenchResult&)>& show) {
+  check_options(of);
+  const Catalogue catalogue(context, of);
+  const auto begin = Clock::now();
+  const double cpu = cpu_time();
+  const auto index = catalogue.index(context, of, of.kind);
+  const double build_seconds =
+      by_cpu_time(context) ? cpu_time() - cpu : seconds_between(begin, Clock::now());
+  const auto exact =
+      of.kind == IndexKind::kFlat ? nullptr : catalogue.index(context, of, IndexKind::kFlat);
+  const int64_t distinct =
+      std::max({std::ranges::max(of.users), kRecallQueries, kQueryElements / of.dim / 8});
+  const std::vector<float> queries = draw_vectors(context, of, kQueries, distinct);
+  const double recall = check_answers(context, of, catalogue, *index, exact.get(), queries);
+  const Measured measured{*index, exact.get(), build_seconds, recall,
+                          measure_limits(context, of, *index, catalogue)};
+  std::vector<BenchResult> results;
+  for (const int64_t users : of.users) {
+    results.push_back(measure(context, of, measured, queries, users));
+    show(results.back());
+  }
+  return results;
+}
+
+}  // namespace emblem

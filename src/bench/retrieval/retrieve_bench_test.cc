@@ -1,0 +1,46 @@
+#include "bench/retrieval/retrieve_bench.h"
+
+#include <gtest/gtest.h>
+
+#include "core/device/device_test.h"
+
+namespace emblem {
+namespace {
+
+class RetrieveBench : public DeviceTest {};
+
+TEST_P(RetrieveBench, ChecksAndMeasuresEveryNumberOfUsers) {
+  const auto stream = use_own_stream(context_);
+  for (const double filter : {0.0, 0.2}) {
+    const RetrieveOptions options{.items = 3000,
+                                  .dim = 16,
+                                  .users = {1, 5},
+                                  .top_k = 10,
+                                  .dtype = DType::kF16,
+                                  .filter = filter,
+                                  .seconds = 0.0};
+    const auto results = bench_retrieve(context_, options, [](const BenchResult&) {});
+    ASSERT_EQ(results.size(), 2u);
+    EXPECT_GT(find_named(results[1].metrics, "queries_per_second")->value, 0.0);
+    EXPECT_GT(*find_named(results[1].shares, "of the floor"), 0.0);
+  }
+}
+
+TEST(RetrieveBenchOfLists, MeasuresTheRecall) {
+  const RetrieveOptions options{.items = 3000,
+                                .dim = 16,
+                                .users = {1},
+                                .top_k = 10,
+                                .similarity = Similarity::kCosine,
+                                .kind = IndexKind::kIvfFlat,
+                                .probes = 20,
+                                .topics = 50,
+                                .seconds = 0.0};
+  const auto results = bench_retrieve({}, options, [](const BenchResult&) {});
+  EXPECT_GT(find_named(results[0].metrics, "recall_at_10")->value, 0.8);
+}
+
+EMBLEM_TEST_ON_EVERY_DEVICE(RetrieveBench);
+
+}  // namespace
+}  // namespace emblem

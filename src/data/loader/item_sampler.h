@@ -1,0 +1,53 @@
+// data/loader/item_sampler.h - items that are sampled as negatives of a batch, which all its rows
+// share.
+#pragma once
+
+#include <vector>
+
+#include "core/math/random.h"
+#include "data/loader/item_catalogue.h"
+#include "data/loader/loader.h"
+
+namespace emblem {
+
+// Draws by an item's weight, in constant time (Walker's alias method).
+class WeightedDraw {
+ public:
+  explicit WeightedDraw(const std::vector<double>& weights);  // whose sum is above 0
+  size_t operator()(Random& random) const;
+
+ private:
+  std::vector<float> keep_;      // the chance to stay where a draw fell
+  std::vector<uint32_t> other_;  // where it goes otherwise
+};
+
+// Const methods may run concurrently.
+class ItemSampler {
+ public:
+  // `layout` is that of batches with items. Data that are read without labels, for predictions, get
+  // no negatives.
+  ItemSampler(const config::DataConfig& data, const FeatureLayout& layout,
+              const LoaderOptions& options);
+
+  // Makes a batch of layout_of_rows() one with items: those of its rows, then as many as num_sample
+  // says, drawn by weight with replacement. An item of one of the rows is drawn again, three times
+  // at most. What is drawn depends on the seed, the stream and the place of the batch in the data
+  // alone.
+  void add_items(Batch& batch) const;
+
+ private:
+  std::vector<size_t> draw(const Batch& batch) const;
+  void add_keys(const std::vector<size_t>& drawn, size_t feature, Batch& batch) const;
+  void add_numbers(const std::vector<size_t>& drawn, Batch& batch) const;
+
+  uint64_t seed_;
+  int64_t count_ = 0;
+  size_t space_ = 0;                      // in Batch::sequences
+  int64_t row_cols_ = 0, item_cols_ = 0;  // numbers of a row, and those of items behind them
+  std::vector<size_t> features_;          // positions of the items' keys in Batch::sparse
+  size_t id_ = 0;                         // the one that tells items from another
+  ItemCatalogue catalogue_;
+  std::vector<WeightedDraw> draw_;  // none where nothing is drawn
+};
+
+}  // namespace emblem

@@ -1,0 +1,148 @@
+// How users rank candidates, against sums over all of them in double precision.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "core/device/device_test.h"
+#include "core/math/random.h"
+#include "nn/matching.h"
+
+namespace emblem {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class MatchingTest : public DeviceTest {};
+EMBLEM_TEST_ON_EVERY_DEVICE(MatchingTest);
+
+constexpr int64_t kDim = 7;
+constexpr float kTemperature = 0.5f;
+
+// Of small integers, so that scores are exact and some of them equal.
+std::vector<float> small_integers(int64_t count, uint64_t stream) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(random_bits(5, stream, i) % 3) - 1.0f;
+  return values;
+}
+
+struct Matched {
+  std::vector<float> ranks;  // [rows, kRankColumns]
+  double loss = 0.0;
+};
+
+// Items of the batch where there are as many as rows; else of a sequence.
+Matched match(const Context& context, const std::vector<float>& users,
+              const std::vector<float>& items, const std::vector<float>& weights,
+              Candidates candidates) {
+  const auto rows = std::ssize(users) / kDim, there = std::ssize(items) / kDim;
+  Graph graph(1);
+  const Space space = there == rows ? Space{} : graph.add_sequence("items");
+  const Node user = graph.trained_input("users", kDim),
+             item = graph.trained_input("items", kDim, space), labels = graph.input("labels", 1),
+             weight = graph.input("weights", 1);
+  const Node ranks = rank_candidates(graph, user, item, candidates, kTemperature);
+  minimize_mean(graph, ranks, {.labels = labels, .weights = weight, .name = "softmax"});
+  graph.prepare(context, rows);
+  graph.set_rows(rows);
+  if (!(space == Space{})) {
+    std::vector<int32_t> offsets;
+    for (int32_t r = 0; r < rows; ++r) offsets.push_back(r);
+    offsets.push_back(static_cast<int32_t>(there));
+    const auto on_device = Buffer<int32_t>::from(context, offsets);
+    graph.set_elements(context, space, on_device.view(), there);
+    context.synchronize();
+  }
+  to_device(context, users, graph.value(user));
+  to_device(context, items, graph.value(item));
+  to_device(context, weights, graph.value(weight));
+  to_device(context, std::vector<float>(rows, 1.0f), graph.value(labels));
+  graph.forward(context, Phase::kTrain, 0);
+  const double loss = graph.loss(context);
+  graph.backward(context);
+  return {to_host(context, graph.value(ranks)), loss};
+}
+
+std::vector<CandidateRank> expected_ranks(const std::vector<float>& users,
+                                          const std::vector<float>& items, Candidates candidates) {
+  const auto rows = std::ssize(users) / kDim, there = std::ssize(items) / kDim;
+  const auto score = [&](int64_t user, int64_t item) {
+    double sum = 0.0;
+    for (int64_t j = 0; j < kDim; ++j) sum += users[user * kDim + j] * items[item * kDim + j];
+    return sum / kTemperature;
+  };
+  std::vector<CandidateRank> ranks(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double own = score(r, r);
+    double sum = 0.0;
+    ranks[r].equal = 0.0f;
+    for (int64_t i = 0; i < there; ++i) {
+      if (i != r && i < rows && candidates == Candidates::kNegatives) continue;
+      sum += std::exp(score(r, i) - own);
+      ranks[r].better += score(r, i) > own ? 1.0f : 0.0f;
+      ranks[r].equal += score(r, i) == own ? 1.0f : 0.0f;
+    }
+    ranks[r].loss = static_cast<float>(std::log(sum));
+  }
+  return ranks;
+}
+
+TEST_P(MatchingTest, RanksAndLossesAreThoseOfASoftmaxOverTheCandidates) {
+  for (const int64_t rows : {1, 5, 70}) {
+    for (const int64_t negatives : {0, 3, 1300}) {
+      for (const Candidates candidates : {Candidates::kAllItems, Candidates::kNegatives}) {
+        if (negatives == 0 && candidates == Candidates::kNegatives) continue;
+        SCOPED_TRACE(cat(rows, " rows, ", negatives, " negatives"));
+        const auto users = small_integers(rows * kDim, 1),
+                   items = small_integers((rows + negatives) * kDim, 2);
+        std::vector<float> weights(rows);
+        for (int64_t r = 0; r < rows; ++r) weights[r] = static_cast<float>(1 + r % 4);
+        const Matched actual = match(context_, users, items, weights, candidates);
+        const auto expected = expected_ranks(users, items, candidates);
+        double sum = 0.0, weight = 0.0;
+        for (int64_t r = 0; r < rows; ++r) {
+          const float* rank = actual.ranks.data() + r * kRankColumns;
+          EXPECT_NEAR(rank[0], expected[r].loss, 1e-5 * (1.0 + expected[r].loss)) << r;
+          EXPECT_EQ(rank[1], expected[r].better) << r;
+          EXPECT_EQ(rank[2], expected[r].equal) << r;
+          sum += weights[r] * expected[r].loss;
+          weight += weights[r];
+        }
+        EXPECT_NEAR(actual.loss, sum / weight, 1e-5 * (1.0 + sum / weight));
+      }
+    }
+  }
+}
+
+TEST_P(MatchingTest, ARowWithoutOtherCandidatesLosesNothing) {
+  const auto users = small_integers(3 * kDim, 1), items = small_integers(3 * kDim, 2);
+  const Matched actual = match(context_, users, items, {1, 1, 1}, Candidates::kNegatives);
+  EXPECT_EQ(actual.loss, 0.0);
+  EXPECT_EQ(actual.ranks, (std::vector<float>{0, 0, 1, 0, 0, 1, 0, 0, 1}));
+}
+
+TEST(Matching, FewerItemsThanRowsAreRefused) {
+  const auto users = small_integers(3 * kDim, 1), items = small_integers(2 * kDim, 2);
+  EXPECT_THAT([&] { match(Context{}, users, items, {1, 1, 1}, Candidates::kNegatives); },
+              ThrowsMessage<Error>(HasSubstr("there are 2 items for 3 rows")));
+}
+
+TEST(Matching, WhatDoesNotFitIsRefused) {
+  Graph graph(1);
+  const Space sequence = graph.add_sequence("s");
+  const Node wide = graph.trained_input("wide", 4), narrow = graph.trained_input("narrow", 3),
+             element = graph.trained_input("element", 4, sequence);
+  const auto rank = [&](Node users, Node items, float temperature) {
+    rank_candidates(graph, users, items, Candidates::kAllItems, temperature);
+  };
+  EXPECT_THAT([&] { rank(wide, narrow, 1.0f); },
+              ThrowsMessage<Error>(HasSubstr("'wide' has 4 columns and 'narrow' 3")));
+  EXPECT_THAT([&] { rank(element, wide, 1.0f); },
+              ThrowsMessage<Error>(HasSubstr("users are rows of the batch")));
+  EXPECT_THAT([&] { rank(wide, wide, 0.0f); },
+              ThrowsMessage<Error>(HasSubstr("the temperature is 0")));
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,248 @@
+// Index::save and Index::load.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/files/file.h"
+#include "core/math/checksum.h"
+#include "core/text/json_error.h"
+#include "core/text/text.h"
+#include "emblem/error.h"
+#include "emblem/version.h"
+#include "retrieval/index.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char *kFormat = "emblem-index", *kManifest = "manifest.json";
+constexpr int64_t kFormatVersion = 1;
+
+// A folder that appears whole, under its name, or not at all.
+class NewFolder {
+ public:
+  explicit NewFolder(std::string path) : path_(std::move(path)) {
+    while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
+    EMBLEM_REQUIRE(!path_.empty(), "an index cannot be saved without a name");
+    EMBLEM_REQUIRE(!fs::exists(path_), path_, " exists already; save the index as another folder");
+    const fs::path folder = fs::path(path_).parent_path();
+    hidden_ = (folder / cat(".", fs::path(path_).filename().string(), ".", ::getpid())).string();
+    remove_path(hidden_);
+    make_folders(hidden_);
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    fs::remove_all(hidden_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  template <class T>
+  void write(const std::string& name, std::span<const T> values) {
+    FileWriter file(hidden_ + "/" + name);
+    file.write(values.data(), values.size_bytes());
+    file.finish();
+    files_[name] = {{"bytes", file.bytes_written()},
+                    {"checksum", checksum_digits(file.checksum())}};
+  }
+
+  void finish(Json manifest) {
+    manifest["files"] = files_;
+    FileWriter file(hidden_ + "/" + kManifest);
+    file.write(set_self_checksum(manifest.dump(1) + "\n"));
+    file.finish();
+    sync_directory(hidden_);
+    rename_path(hidden_, path_);
+    const std::string parent = fs::path(path_).parent_path().string();
+    sync_directory(parent.empty() ? "." : parent);
+  }
+
+ private:
+  std::string path_, hidden_;
+  Json files_ = Json::object();
+};
+
+// A saved index.
+class SavedFolder {
+ public:
+  explicit SavedFolder(const std::string& path) : path_(path) {
+    const std::string name = path + "/" + kManifest;
+    std::error_code ignored;
+    if (!fs::is_regular_file(name, ignored))
+      throw Error(ErrorCode::kNotFound, cat(path, " is not an index: it has no ", kManifest));
+    const std::string text = read_text_file(name);
+    manifest_ = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (manifest_.is_discarded()) damaged(kManifest, "is not valid JSON");
+    EMBLEM_REQUIRE(manifest_.is_object() && manifest_.value("format", Json()) == kFormat, name,
+                   " is not the manifest of an index");
+    const Json version = manifest_.value("format_version", Json());
+    EMBLEM_REQUIRE(!version.is_number_integer() || version.get<int64_t>() <= kFormatVersion, name,
+                   " has index format ", version.dump(), ", but this program reads formats up to ",
+                   kFormatVersion, "; use a newer emblem");
+    if (!has_valid_self_checksum(text)) damaged(kManifest, "does not match its checksum");
+  }
+
+  const Json& manifest() const { return manifest_; }
+
+  // A file of `count` values.
+  template <class Values>
+  Values read(const char* name, int64_t count) const {
+    using T = typename Values::value_type;
+    const Json& facts = manifest_.at("files").at(name);
+    std::error_code ignored;
+    if (!fs::is_regular_file(path_ + "/" + name, ignored)) damaged(name, "is missing");
+    const MappedFile file(path_ + "/" + name);
+    const size_t bytes = file.bytes().size();
+    if (bytes != facts.at("bytes").get<uint64_t>())
+      damaged(name, cat("has ", bytes, " bytes, but ", facts.at("bytes").dump(), " were written"));
+    if (checksum_of(file.bytes().data(), bytes) != parse_checksum_digits(facts.at("checksum")))
+      damaged(name, "does not match its checksum");
+    if (count < 0 || bytes / sizeof(T) != static_cast<uint64_t>(count) || bytes % sizeof(T) != 0)
+      damaged(name, cat("has ", bytes, " bytes, which is not the size of ", count, " values"));
+    Values values(static_cast<size_t>(count));
+    std::copy_n(file.bytes().data(), bytes, reinterpret_cast<char*>(values.data()));
+    return values;
+  }
+
+  [[noreturn]] void damaged(std::string_view file, std::string_view how) const {
+    throw Error(ErrorCode::kCorruption, cat("index ", path_, " is damaged: file ", file, " ", how));
+  }
+
+ private:
+  std::string path_;
+  Json manifest_;
+};
+
+template <class T>
+T one_of(const Json& name, std::initializer_list<T> values) {
+  for (const T value : values)
+    if (name == name_of(value)) return value;
+  throw std::invalid_argument(cat("has the unknown value ", name.dump()));
+}
+
+IndexSettings settings_of(const Json& manifest) {
+  return {
+      .dim = manifest.at("dim"),
+      .similarity =
+          one_of(manifest.at("similarity"), {Similarity::kInnerProduct, Similarity::kCosine}),
+      .dtype = one_of(manifest.at("dtype"), {DType::kF32, DType::kF16, DType::kBf16, DType::kInt8}),
+      .kind = one_of(manifest.at("kind"), {IndexKind::kFlat, IndexKind::kIvfFlat}),
+      .lists = manifest.at("lists"),
+      .attributes = manifest.at("attributes").get<std::vector<std::string>>(),
+      .seed = manifest.at("seed")};
+}
+
+ItemTable read_items(const SavedFolder& folder, const IndexSettings& settings) {
+  const int64_t count = folder.manifest().at("count");
+  ItemTable items{.rows = ItemRows(settings.dtype, settings.dim)};
+  if (count < 0 || count > INT32_MAX) folder.damaged(kManifest, cat("has a count of ", count));
+  items.ids = folder.read<std::vector<int64_t>>("id", count);
+  HostVector<float> scales;
+  if (settings.dtype == DType::kInt8) scales = folder.read<HostVector<float>>("scale", count);
+  items.rows.assign(folder.read<HostVector<std::byte>>("vector", count * items.rows.row_bytes()),
+                    std::move(scales));
+  items.attributes = settings.attributes.empty()
+                         ? std::vector<uint64_t>(static_cast<size_t>(count))
+                         : folder.read<std::vector<uint64_t>>("attributes", count);
+  std::vector<float> row(static_cast<size_t>(settings.dim));
+  for (int64_t i = 0; i < count; ++i) {
+    items.rows.read(i, row.data());
+    if (!(length_of(row) <= 1.01 * kLongestVector))
+      folder.damaged("vector", cat("holds NaN or infinite elements in row ", i));
+  }
+  return items;
+}
+
+ItemTable part_of_items(const ItemTable& items, int64_t begin, int64_t end) {
+  ItemTable part{.rows = ItemRows(items.rows.type(), items.rows.dim()),
+                 .ids = {items.ids.begin() + begin, items.ids.begin() + end},
+                 .attributes = {items.attributes.begin() + begin, items.attributes.begin() + end}};
+  part.rows.reserve(end - begin);
+  for (int64_t row = begin; row < end; ++row) part.rows.append(items.rows, row);
+  return part;
+}
+
+}  // namespace
+
+void Index::save(const std::string& folder) const {
+  const auto now = state();
+  ItemTable items{.rows = ItemRows(settings_.dtype, settings_.dim)};
+  std::vector<int64_t> lists;
+  for (size_t at = 0; at < now->parts.size(); ++at) {
+    for (const ItemList& list : now->parts[at].segment->lists()) {
+      const int64_t before = items.rows.count();
+      append_live(now->parts[at], list.first, list.first + list.count, items);
+      if (at == 0 && now->centroids != nullptr) lists.push_back(items.rows.count() - before);
+    }
+  }
+  NewFolder to(folder);
+  to.write<int64_t>("id", items.ids);
+  to.write("vector", items.rows.bytes());
+  if (settings_.dtype == DType::kInt8) to.write("scale", items.rows.scales());
+  if (!settings_.attributes.empty()) to.write<uint64_t>("attributes", items.attributes);
+  if (now->centroids != nullptr) {
+    to.write("centroid", now->centroids->items().rows.bytes());
+    to.write<int64_t>("list", lists);
+  }
+  to.finish({{"format", kFormat},
+             {"format_version", kFormatVersion},
+             {"checksum", no_checksum()},
+             {"emblem_version", kVersion},
+             {"dim", settings_.dim},
+             {"similarity", name_of(settings_.similarity)},
+             {"dtype", name_of(settings_.dtype)},
+             {"kind", name_of(settings_.kind)},
+             {"lists", settings_.lists},
+             {"seed", settings_.seed},
+             {"attributes", settings_.attributes},
+             {"count", items.rows.count()},
+             {"centroids", lists.size()}});
+}
+
+std::unique_ptr<Index> Index::load(const Context& context, const std::string& path) {
+  const SavedFolder folder(path);
+  try {
+    const IndexSettings settings = settings_of(folder.manifest());
+    auto index = std::make_unique<Index>(settings);
+    index->require_device(context);
+    ItemTable items = read_items(folder, settings);
+    const int64_t count = items.rows.count(), centroids = folder.manifest().at("centroids");
+    State state;
+    if (centroids < 0 || centroids > INT32_MAX)
+      folder.damaged(kManifest, cat("has ", centroids, " centroids"));
+    if (centroids > 0) {
+      const auto lists = folder.read<std::vector<int64_t>>("list", centroids);
+      int64_t listed = 0;
+      for (const int64_t length : lists) {
+        if (length < 0 || length > count - listed) folder.damaged("list", "has too many items");
+        listed += length;
+      }
+      ItemTable table{.rows = ItemRows(DType::kF32, settings.dim)};
+      table.rows.assign(
+          folder.read<HostVector<std::byte>>("centroid", centroids * table.rows.row_bytes()), {});
+      for (int64_t i = 0; i < centroids; ++i) table.ids.push_back(i);
+      table.attributes.resize(static_cast<size_t>(centroids));
+      state.centroids = index->part_of(context, std::move(table), {centroids}).segment;
+      state.parts.push_back(index->part_of(context, part_of_items(items, 0, listed), lists));
+      if (listed < count)
+        state.parts.push_back(
+            index->part_of(context, part_of_items(items, listed, count), {count - listed}));
+    } else if (count > 0) {
+      state.parts.push_back(index->part_of(context, std::move(items), {count}));
+    }
+    index->set_state(std::move(state));
+    return index;
+  } catch (const Json::exception& error) {
+    folder.damaged(kManifest, json_problem(error.what()));
+  } catch (const std::invalid_argument& error) {
+    folder.damaged(kManifest, error.what());
+  }
+}
+
+}  // namespace emblem
