@@ -77,6 +77,7 @@ class ObjectServer:
         self.lock = threading.RLock()
         self.buckets, self.uploads, self.faults, self.log = {}, {}, [], []
         self.upload_names = {}  # bucket and key of each upload in parts to S3
+        self.upload_times = {}  # when it began; absent: long ago
         self.link, self.released = Link(latency, rate), threading.Event()
         self.chance, self.changed = None, None
         server = self
@@ -397,8 +398,9 @@ class Handler(BaseHTTPRequestHandler):
             with self.store.lock:
                 open_uploads = [(name[1], upload) for upload, name in self.store.upload_names.items()
                                 if upload in self.store.uploads and name[0] == bucket]
-            rows = "".join(f"<Upload><Key>{escape(k)}</Key><UploadId>{upload}</UploadId></Upload>" for k, upload in open_uploads
-                           if k.startswith(self.query.get("prefix", "")))
+            rows = "".join(f"<Upload><Key>{escape(k, {chr(13): '&#13;'})}</Key><UploadId>{upload}</UploadId><Initiated>"
+                           f"{self.store.upload_times.get(upload, '2010-11-10T20:48:33.000Z')}</Initiated></Upload>"
+                           for k, upload in open_uploads if k.startswith(self.query.get("prefix", "")))
             return self.answer(200, f"<ListMultipartUploadsResult {NAMESPACE}><Bucket>{bucket}</Bucket>{rows}"
                                "</ListMultipartUploadsResult>".encode())
         token = self.query.get("continuation-token") or self.query.get("start-after") or ""
@@ -479,6 +481,7 @@ class Handler(BaseHTTPRequestHandler):
             with self.store.lock:
                 self.store.uploads[upload] = {}
                 self.store.upload_names[upload] = (bucket, key)
+                self.store.upload_times[upload] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
             return self.answer(200, f"<InitiateMultipartUploadResult {NAMESPACE}><Bucket>{bucket}</Bucket><Key>{escape(key)}"
                                f"</Key><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>".encode())
         if "uploadId" in self.query:
@@ -537,8 +540,11 @@ class Handler(BaseHTTPRequestHandler):
         if not self.begin():
             return None
         if "uploadId" in self.query or "upload_id" in self.query:
+            upload = self.query.get("uploadId") or self.query.get("upload_id")
+            if self.store.upload_names.get(upload, self.object_name()) != self.object_name():
+                return self.fail(404, "NoSuchUpload")
             with self.store.lock:
-                self.store.uploads.pop(self.query.get("uploadId") or self.query.get("upload_id"), None)
+                self.store.uploads.pop(upload, None)
             return self.answer(204)
         bucket, key = self.object_name()
         self.store.delete(bucket, key)

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from harness import EMBLEM, becomes_true, run
@@ -319,13 +320,18 @@ class RemoteTraining(RemoteTest):
                 self.assertEqual(set(self.store.uploads), set())
                 self.assertNotIn("lifecycle", failed.stderr)
                 self.store.heal()
-        # What a killed process leaves is removed by the next one that writes there, and nothing else is.
+        # What a killed process leaves is removed by a later one that writes there, and nothing else is: another may be at work.
         self.store.buckets["out"] = {}
-        others = {f"{number}": {1: b"x"} for number in range(3)}
+        others = {f"{number}": {1: b"x"} for number in range(6)}
         self.store.uploads.update(others)
-        self.store.upload_names.update({"0": ("out", "set/part-00007.tsv"), "1": ("out", "settled/a"), "2": ("data", "set/a")})
+        self.store.upload_names.update({"0": ("out", "set/part-00007.tsv"), "1": ("out", "settled/a"), "2": ("data", "set/a"),
+                                        "3": ("out", "set/part-00008.tsv"), "4": ("out", "set/odd\r&lt;.tsv"), "5": ("out", "set/b")})
+        self.store.upload_times["3"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 3600))
+        self.store.fail("403", times=1000, match="DELETE /out/set/part-00007.tsv?uploadId")
         self.succeed(run(*command))
-        self.assertEqual(set(self.store.uploads), {"1", "2"})
+        self.assertEqual(set(self.store.uploads), {"0", "1", "2", "3"})
+        self.store.heal()
+        self.store.uploads.pop("0")
         # A store that does not let them be aborted.
         self.store.buckets["out"] = {}
         self.store.fail("403", match=f"POST {part}uploadId")

@@ -69,6 +69,13 @@ class WheelTest(unittest.TestCase):
         self.assertRegex(said, "libemblem.so")
         self.assertNotRegex(said, "librocksdb|librdkafka|libgrpc|libcurl|libcublas|libnccl|libcuda-|libemblem_(rocksdb|kafka|curl)")
 
+    def test_no_library_needs_room_that_other_packages_may_have_taken(self):
+        """Of thread-local variables in static TLS, of which a process has little: import torch, import emblem."""
+        libraries = list(self.folder.glob("venv/lib/python*/site-packages/emblem/**/libemblem*.so"))
+        self.assertTrue(libraries)
+        for library in libraries:
+            self.assertNotIn("STATIC_TLS", subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout)
+
     def test_modules_have_what_they_need(self):
         self.assertEqual(len(self.run_python("-c", MODULES, cwd=self.folder).splitlines()),
                          len([path for path in BUILD.glob("libemblem_*.so") if path.name != "libemblem_mpi.so"]))

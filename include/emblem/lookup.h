@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,8 +41,9 @@ EMBLEM_PUBLIC {
 
   // What a step of training is. Rows are updated once per key, with the sum of its gradients.
   struct Update {
-    float learning_rate = -1;  // below 0: that of the tables' optimizer, the same for all
-    float scale = 1;           // factor of gradients
+    // 0 or more; absent: that of the tables' optimizer, the same for all.
+    std::optional<float> learning_rate = {};
+    float scale = 1;  // factor of gradients
   };
 
   // Keys of a feature since the last call of take_counts, and those of them that had no row: in
@@ -92,6 +94,9 @@ EMBLEM_PUBLIC {
 
     // Updates the rows of the last training pass by gradients of its output, [rows, width()]. Once
     // per pass. Throws where there was none, and where a table was changed from outside since then.
+    // A table whose optimizer depends on the number of updates (adam, partial_rowwise_adam,
+    // momentum) has had as many as any other of the lookup: a training pass throws where it has had
+    // fewer. Tables of different ages have lookups of their own.
     void backward(const float* gradients, const Update& update = {});
 
     // Waits for passes on a GPU, and throws their errors. Nothing to do on a CPU.

@@ -30,8 +30,8 @@ EMBLEM_PUBLIC {
   //
   // Thread-safe: as many calls run at once as threads make them. All share the weights of the
   // tables; each has buffers, a copy of the dense weights and threads, which are kept for the next
-  // call. Once as many calls have run at once as ever will, with the largest batch, only what a
-  // Data itself needs is allocated.
+  // call. Once as many calls have run at once as ever will, with the largest batch, buffers grow no
+  // more; a call still allocates a little for its Data and for reading them.
   class EMBLEM_API Predictor {
    public:
     // A checkpoint, or a model dir: its latest one; addresses of stores are fetched first. Holds a

@@ -21,7 +21,8 @@
 namespace emblem {
 EMBLEM_PUBLIC {
   // The options of `emblem serve`, which errors call by their names there: --http-port is
-  // http_port. What is empty or 0 without another meaning is the default.
+  // http_port. An empty text is the default, or none where there is none; numbers are used as they
+  // are, and are errors outside of the ranges that `emblem serve --help` names.
   struct ServerOptions {
     std::string models;  // the model repository: a folder that models were exported to, or s3://...
 
@@ -115,8 +116,8 @@ EMBLEM_PUBLIC {
     void load(const std::string& model);
     void unload(const std::string& model);
 
-    // Accepts nothing new, and gives requests in progress their answers for up to `seconds`. Ports
-    // are closed afterwards. Further calls wait for the first.
+    // Accepts nothing new, and gives requests in progress their answers for up to `seconds`, at
+    // most a million. Ports are closed afterwards. Further calls wait for the first.
     void drain(double seconds = 30);
     // Returns once drain() has.
     void wait();

@@ -106,12 +106,14 @@ EMBLEM_PUBLIC {
 
     // rows[i] = the row of keys[i], [keys, dim]. In training new keys get rows, as in a lookup; in
     // inference a key without one reads as options().missing. Throws for keys outside of a static
-    // table, and in training where a table is full that does not evict.
+    // table, and in training where a table is full that does not evict: no key has got a row then,
+    // but those that wait for admission may have been counted.
     void read(std::span<const int64_t> keys, Pass pass, std::span<float> rows);
     // Whether a key has a row; for static tables, whether it is one of its keys.
     bool contains(int64_t key) const;
 
-    // Inserts rows, or overwrites them; the last of equal keys counts.
+    // Inserts rows, or overwrites them; the last of equal keys counts. Evicts nothing: throws where
+    // there would be more rows than the capacity.
     void write(const TableRows& rows);
     // Removes rows of a dynamic table. How many keys had one.
     int64_t erase(std::span<const int64_t> keys);
@@ -125,7 +127,8 @@ EMBLEM_PUBLIC {
     void set_next_score(int64_t score);
 
     // Updates that lookups have made, from which optimizers such as Adam correct their first steps.
-    // Part of the content.
+    // Part of the content. A table that was filled by write() with states that are not new has had
+    // as many as these states say: set them.
     int64_t updates() const;
     void set_updates(int64_t updates);
 
@@ -135,8 +138,11 @@ EMBLEM_PUBLIC {
     void save(const std::string& folder) const;
     // Replaces the content by that of a folder which save wrote, or of a table in a checkpoint,
     // saved on any device and by any number of ranks. kWeightsOnly needs the dimension alone, and
-    // gives rows new state: of tables that had another optimizer, or to read alone. Checks the
-    // files' sizes and what they say of the table first.
+    // gives rows new state: of tables that had another optimizer, or to read alone. Both need room
+    // for all rows: a load evicts nothing. updates() are those of the table that was saved, the
+    // steps of the training in a table of a checkpoint, 0 with kWeightsOnly and where neither
+    // updates.json nor the checkpoint says. Files are checked first; where ranks have saved the
+    // same key, or a read fails meanwhile, the table has some of the rows when it throws.
     enum class Load { kContinue, kWeightsOnly };
     void load(const std::string& folder, Load load = Load::kContinue);
 

@@ -47,7 +47,7 @@ class Data:
     def __init__(self, source: Any) -> None:
         self.core = _convert(source)
         self.is_in_memory = self.core.rows >= 0
-        self.is_read_once = self.core.is_streamed and hasattr(source, "__next__")
+        self.is_read_once = is_read_once(source)
         self._source = source
 
     def column(self, name: str) -> np.ndarray:
@@ -67,6 +67,11 @@ class Data:
     def __repr__(self) -> str:
         what = f"{self.rows} rows" if self.is_in_memory else "iterator" if self.core.is_streamed else "files"
         return f"emblem.Data({what})"
+
+
+def is_read_once(source: Any) -> bool:
+    """Whether the rows are an iterator that gives them once."""
+    return source.is_read_once if isinstance(source, Data) else hasattr(source, "__next__")
 
 
 def to_core(source: Any) -> Optional[_core.Data]:

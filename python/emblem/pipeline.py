@@ -9,7 +9,7 @@ import numpy as np
 
 from emblem import _core
 from emblem._runtime import Error
-from emblem.data import to_core
+from emblem.data import is_read_once, to_core
 from emblem.progress import Progress
 
 
@@ -288,6 +288,11 @@ def init(data: Any, label: Optional[str] = None, *, label_positive: Any = "", ta
     tune: training steps to spend on a search for width, rates, regularization and the like, which compares by rows that it
     keeps from `data`, never by `valid`; True: 100,000. `seed` decides which rows and what its trainings draw. What was tried
     is in the summary. Ctrl-C ends the search by KeyboardInterrupt."""
+    for name, source in (("data", data), ("valid", valid)):
+        if is_read_once(source):
+            raise Error(f"{name} is an iterator that can be read once, and a training would begin after the rows that init has "
+                        "read; give a function that returns a new iterator, an object whose __iter__ does, or a list",
+                        "invalid_argument")
     given = to_core(data)
     if given is None:
         raise Error("no data is given; expected rows or files", "invalid_argument")

@@ -289,8 +289,10 @@ class EmblemRanker(_Estimator):
         """The mean NDCG of the top_k rows of each query that has a relevant one."""
         y = self._relevance(y)
         queries, count = _queries(len(y), group, qid)
-        scores = self.predict(X)
-        found = [_ndcg(y[queries == at], scores[queries == at], self.top_k) for at in range(count)]
+        by_query = np.argsort(queries, kind="stable")
+        ends = np.cumsum(np.bincount(queries, minlength=count))[:-1]
+        found = [_ndcg(labels, scores, self.top_k) for labels, scores in
+                 zip(np.split(y[by_query], ends), np.split(self.predict(X)[by_query], ends))]
         known = [one for one in found if one is not None]
         return float(np.mean(known)) if known else 1.0
 

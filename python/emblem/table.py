@@ -30,7 +30,9 @@ class Table:
     device_bytes) or "host".
 
     What it holds depends on these options and on what was looked up and learned alone. Threads may call at once; calls wait
-    for each other, and other threads of Python run meanwhile. Arrays are whatever has the buffer protocol; keys are integers.
+    for each other, and other threads of Python run meanwhile. `update` belongs to the last `lookup` with train=True and is
+    called by its thread: threads that train together hold a lock of their own around both. Arrays are whatever has the buffer
+    protocol; keys are integers.
 
     >>> import numpy as np
     >>> table = emblem.Table(4, optimizer="adagrad", lr=0.1)
@@ -50,6 +52,8 @@ class Table:
                  stochastic_rounding: bool = True, capacity: int = 0, initial_capacity: int = 0, eviction: str = "none",
                  admission_threshold: int = 0, admission_capacity: int = 0, device: str = "cpu", threads: int = 0,
                  placement: str = "device", device_bytes: int = 0) -> None:
+        if lr is not None and "lr" in (settings or {}):
+            raise Error(f"lr is {lr}, and settings have an lr of {(settings or {})['lr']}; give one of them", "invalid_argument")
         fields = {**({} if lr is None else {"lr": lr}), **(settings or {})}
         self.dim = dim
         self.core = _core.Table(
@@ -69,11 +73,13 @@ class Table:
 
     def update(self, gradients: Any, *, lr: Optional[float] = None, scale: float = 1) -> None:
         """Updates the rows of the last lookup with train=True by the gradients of its result, which has their shape. lr: in
-        place of the optimizer's learning rate. scale: a factor of the gradients."""
-        self.core.update(_floats("gradients", gradients, 2), -1 if lr is None else lr, scale)
+        place of the optimizer's learning rate, 0 or more. scale: a factor of the gradients. An error where another thread
+        has made the last lookup with train=True."""
+        self.core.update(_floats("gradients", gradients, 2), lr, scale)
 
     def write(self, keys: Any, weights: Any, *, states: Any = None, scores: Any = None) -> None:
-        """Inserts or overwrites rows. states: of the optimizer, as `export` gives them; None: those of new rows."""
+        """Inserts or overwrites rows: weights are [keys, dim]. states: of the optimizer, as `export` gives them; None: those
+        of new rows. Evicts nothing: an error where there would be more rows than the capacity."""
         self.core.write(_integers("keys", keys, np.int64), _floats("weights", weights, 2),
                         None if states is None else _floats("states", states, 2),
                         None if scores is None else _integers("scores", scores, np.int64))
@@ -103,8 +109,9 @@ class Table:
         self.core.save(os.fspath(folder))
 
     def load(self, folder: Union[str, os.PathLike], *, weights_only: bool = False) -> None:
-        """Replaces the content by that of a folder of `save`, or of a table in a checkpoint. weights_only: without the
-        state of the optimizer, which may then be another."""
+        """Replaces the content by that of a folder of `save`, or of a table in a checkpoint (CHECKPOINT/tables/NAME, whose
+        steps become `updates`). weights_only: without the state of the optimizer, which may then be another. There is
+        room for all rows, or an error: nothing is evicted."""
         self.core.load(os.fspath(folder), weights_only)
 
     @property
@@ -118,7 +125,8 @@ class Table:
 
     @property
     def updates(self) -> int:
-        """Updates so far, from which Adam corrects its first steps; saved with the table."""
+        """Updates so far, from which Adam corrects its first steps; saved with the table. Set it where `write` has given
+        the states of a table that was trained."""
         return self.core.updates
 
     @updates.setter

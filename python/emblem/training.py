@@ -90,9 +90,6 @@ def train(data: Any = None, pipeline: Union[str, os.PathLike, Pipeline, None] = 
     """
     data = data if data is None or isinstance(data, Data) else Data(data)
     valid = valid if valid is None or isinstance(valid, Data) else Data(valid)
-    if pipeline is None:
-        _require_rereadable(data, "rows for emblem.init")
-        _require_rereadable(valid, "rows for emblem.init")
     search = {"tune": tune, "device": device, "threads": threads, "progress": progress}
     pipeline = _pipeline_for(data, pipeline, valid, label, search)
     if epochs is not None:

@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "emblem/lookup.h"
 #include "python/src/bindings.h"
@@ -24,16 +25,19 @@ std::vector<T> copy_of(const std::optional<Vector<T>>& array) {
   return array ? copy_of(*array) : std::vector<T>();
 }
 
-// An array that owns `values`; no column: of one dimension.
+// An array that owns `values`, of this shape.
 template <class T>
-nb::object to_numpy(std::vector<T> values, std::optional<size_t> columns = {}) {
+nb::object to_numpy(std::vector<T> values, std::initializer_list<size_t> shape) {
   auto held = std::make_unique<std::vector<T>>(std::move(values));
-  const size_t size = held->size(), width = columns.value_or(1);
   T* const data = held->data();
   const nb::capsule owner(held.release(),
                           [](void* at) noexcept { delete static_cast<std::vector<T>*>(at); });
-  const size_t shape[] = {width == 0 ? 0 : size / width, width};
-  return nb::cast(nb::ndarray<nb::numpy, T>(data, columns ? 2 : 1, shape, owner));
+  return nb::cast(nb::ndarray<nb::numpy, T>(data, shape.size(), shape.begin(), owner));
+}
+template <class T>
+nb::object to_numpy(std::vector<T> values) {
+  const size_t size = values.size();
+  return to_numpy(std::move(values), {size});
 }
 
 // Keys of a pass. A copy: arrays may be changed, or end, before the gradients come.
@@ -55,7 +59,8 @@ struct OpenTable {
   std::mutex mutex;
   Table table;
   Lookup lookup;
-  BatchKeys trained;  // of the last training pass
+  BatchKeys trained;        // of the last training pass
+  std::thread::id trainer;  // that made it
 };
 
 class PythonTable {
@@ -132,15 +137,24 @@ nb::object lookup(const PythonTable& self, const Vector<int64_t>& keys,
     width = static_cast<size_t>(open.lookup.width());
     std::vector<float> rows(batch.rows() * width);
     BatchKeys& used = train ? open.trained : batch;
-    if (train) open.trained = std::move(batch);
+    if (train) {
+      open.trained = std::move(batch);
+      open.trainer = std::this_thread::get_id();
+    }
     open.lookup.forward({used.view()}, train ? Pass::kTraining : Pass::kInference, rows.data());
     return rows;
   });
-  return to_numpy(std::move(out), width);
+  const size_t rows = width == 0 ? 0 : out.size() / width;
+  return to_numpy(std::move(out), {rows, width});
 }
 
-void update(const PythonTable& self, const Matrix& gradients, float learning_rate, float scale) {
+void update(const PythonTable& self, const Matrix& gradients, std::optional<float> learning_rate,
+            float scale) {
   self.run([&](OpenTable& open) {
+    EMBLEM_REQUIRE(open.trainer == std::thread::id() || open.trainer == std::this_thread::get_id(),
+                   "table ", self.name(),
+                   ": the last training lookup was made by another thread, and gradients belong to "
+                   "it; a thread calls lookup and update under a lock that all of them share");
     const size_t rows = open.trained.rows();
     const auto width = static_cast<size_t>(open.lookup.width());
     EMBLEM_REQUIRE(gradients.shape(0) == rows && gradients.shape(1) == width, "gradients are [",
@@ -150,6 +164,12 @@ void update(const PythonTable& self, const Matrix& gradients, float learning_rat
   });
 }
 
+void check_shape(const char* what, const Matrix& given, size_t rows, int64_t columns) {
+  const auto width = static_cast<size_t>(columns);
+  EMBLEM_REQUIRE(given.shape(0) == rows && given.shape(1) == width, what, " are [", given.shape(0),
+                 ", ", given.shape(1), "]; expected [", rows, ", ", width, "], a row for each key");
+}
+
 void write(const PythonTable& self, const Vector<int64_t>& keys, const Matrix& weights,
            const std::optional<Matrix>& states, const std::optional<Vector<int64_t>>& scores) {
   const auto span_of = [](const auto& array) { return std::span(array.data(), array.size()); };
@@ -157,7 +177,11 @@ void write(const PythonTable& self, const Vector<int64_t>& keys, const Matrix& w
   TableRows rows{.keys = copied, .weights = span_of(weights)};
   if (states) rows.states = span_of(*states);
   if (scores) rows.scores = span_of(*scores);
-  self.run([&](OpenTable& open) { open.table.write(rows); });
+  self.run([&](OpenTable& open) {
+    check_shape("weights", weights, copied.size(), open.table.options().dim);
+    if (states) check_shape("states", *states, copied.size(), open.table.state_floats());
+    open.table.write(rows);
+  });
 }
 
 nb::dict export_rows(const PythonTable& self) {
@@ -174,10 +198,11 @@ nb::dict export_rows(const PythonTable& self) {
       scores.insert(scores.end(), rows.scores.begin(), rows.scores.end());
     });
   });
+  const size_t rows = keys.size();
   nb::dict all;
   all["keys"] = to_numpy(std::move(keys));
-  all["weights"] = to_numpy(std::move(weights), dim);
-  all["states"] = to_numpy(std::move(states), state_floats);
+  all["weights"] = to_numpy(std::move(weights), {rows, dim});
+  all["states"] = to_numpy(std::move(states), {rows, state_floats});
   all["scores"] = to_numpy(std::move(scores));
   return all;
 }
@@ -198,7 +223,7 @@ void add_table(nb::module_& module) {
            "admission_threshold"_a, "admission_capacity"_a, "device"_a, "threads"_a, "placement"_a,
            "device_bytes"_a)
       .def("lookup", &lookup, "keys"_a, "offsets"_a.none(), "weights"_a.none(), "train"_a)
-      .def("update", &update, "gradients"_a, "learning_rate"_a, "scale"_a)
+      .def("update", &update, "gradients"_a, "learning_rate"_a.none(), "scale"_a)
       .def("write", &write, "keys"_a, "weights"_a, "states"_a.none(), "scores"_a.none())
       .def("export", &export_rows)
       .def(

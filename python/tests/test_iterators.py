@@ -99,7 +99,9 @@ class IteratorsTest(unittest.TestCase):
             return (held(at) for at in range(TABLES))
         for call in (lambda: self.train(generator()), lambda: emblem.train(generator(), label="click", progress=False),
                      lambda: self.train(generator(), epochs=1, settings={"data_config.holdout_ratio": 0.1}),
-                     lambda: self.train(rows.make(), valid=generator(), settings={"train_config.eval_epochs": 1})):
+                     lambda: self.train(rows.make(), valid=generator(), settings={"train_config.eval_epochs": 1}),
+                     lambda: emblem.init(generator(), "click"), lambda: emblem.init(emblem.Data(generator()), "click"),
+                     lambda: emblem.init(rows.make(), "click", valid=generator())):
             with self.assertRaisesRegex(emblem.Error, "can be read once.*function that returns") as raised:
                 call()
             self.assertEqual(raised.exception.code, "invalid_argument")
@@ -116,6 +118,12 @@ class IteratorsTest(unittest.TestCase):
         self.assertLessEqual(Batch.most, TABLES + 2)  # init looks at up to 200,000 rows at once
         self.assertIsNone(emblem.Data(Repeated()).rows)
         self.assertEqual(repr(emblem.Data(Repeated())), "emblem.Data(iterator)")
+
+    def test_a_pipeline_for_no_rows_is_refused(self):
+        with self.assertRaisesRegex(emblem.Error, "gives no tables"):
+            emblem.init(lambda: iter([]), "click")
+        with self.assertRaisesRegex(emblem.Error, "rows to read is -1"):
+            emblem.init(Repeated(), "click", rows=-1)
 
     def test_what_an_iterator_raises_ends_the_training(self):
         def failing():

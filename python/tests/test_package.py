@@ -5,7 +5,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 
@@ -13,23 +12,16 @@ import numpy as np
 
 import emblem
 from emblem import _runtime
+from folder import Folder
 import rows
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        kept = tempfile.TemporaryDirectory(prefix="emblem-test-")
-        self.addCleanup(kept.cleanup)
-        self.folder = pathlib.Path(kept.name)
-
-    def train(self, data=None, **options):
-        return emblem.train(rows.make() if data is None else data, rows.PIPELINE, progress=False, **options)
-
+class PackageTest(Folder):
     def run_python(self, text):
         return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, cwd=self.folder)
 
 
-class TrainingTest(Folder):
+class TrainingTest(PackageTest):
     def test_the_program_and_python_give_the_same_bytes(self):
         import pyarrow
         import pyarrow.parquet
@@ -113,7 +105,7 @@ class TrainingTest(Folder):
                 client.predict("nosuch", few)
 
 
-class MisuseTest(Folder):
+class MisuseTest(PackageTest):
     def expect(self, message, call, code=None):
         with self.assertRaisesRegex(emblem.Error, message) as raised:
             call()

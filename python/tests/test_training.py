@@ -2,11 +2,9 @@
 import io
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -16,6 +14,7 @@ import numpy as np
 
 import emblem
 from emblem.progress import Progress
+from folder import Folder
 import rows
 
 EVERY_STEP = {"train_config.log_step_count_steps": 1}
@@ -24,16 +23,6 @@ EVERY_STEP = {"train_config.log_step_count_steps": 1}
 class Terminal(io.StringIO):
     def isatty(self):
         return True
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        kept = tempfile.TemporaryDirectory(prefix="emblem-test-")
-        self.addCleanup(kept.cleanup)
-        self.folder = pathlib.Path(kept.name)
-
-    def train(self, data=None, **options):
-        return emblem.train(rows.make() if data is None else data, rows.PIPELINE, **{"progress": False, **options})
 
 
 class ProgressTest(Folder):

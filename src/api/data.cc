@@ -28,6 +28,15 @@ MemoryTables read_all(ArrowArrayStream* stream) {
   return tables;
 }
 
+// The function that gives the tables of a new pass.
+api::NextData begin_pass(const std::function<api::NextData()>& begin) {
+  api::NextData next = begin();
+  EMBLEM_REQUIRE(next != nullptr,
+                 "the function that begins a pass returns an empty function; expected one that "
+                 "gives tables");
+  return next;
+}
+
 // A pass over the tables of Data that are given one by one.
 NextTable tables_of_pass(api::NextData next) {
   return [next = std::move(next), left = MemoryTables()]() mutable {
@@ -60,7 +69,7 @@ class Passes : public std::enable_shared_from_this<Passes> {
       const std::lock_guard lock(mutex_);
       pass = std::move(left_);
     }
-    if (pass == nullptr) pass.reset(new Pass{tables_of_pass(begin_())});
+    if (pass == nullptr) pass.reset(new Pass{tables_of_pass(begin_pass(begin_))});
     pass->is_given = false;
     const auto end = [passes = shared_from_this()](Pass* at) {
       std::unique_ptr<Pass> ended(at);
@@ -177,16 +186,21 @@ GivenRows::~GivenRows() {
 
 FirstRows first_rows(const api::Data& data, int64_t rows) {
   if (!data.is_streamed()) return {data};
-  const api::NextData next = data.state()->begin_pass();
+  const api::NextData next = begin_pass(data.state()->begin_pass);
   std::vector<api::Data> parts;
   int64_t found = 0;
-  while (rows == 0 || found < rows) {
+  bool has_more = true;
+  while (has_more && (rows == 0 || found < rows)) {
     api::Data part = next();
-    if (part.is_empty()) return {api::Data::join(parts), false};
+    has_more = !part.is_empty();
+    if (!has_more) break;
     found += part.rows();
     parts.push_back(std::move(part));
   }
-  return {api::Data::join(parts), true};
+  EMBLEM_REQUIRE(!parts.empty(),
+                 "a pass over the data gives no tables: there are none, or they can be read once "
+                 "alone and were read before");
+  return {api::Data::join(parts), has_more};
 }
 
 }  // namespace emblem

@@ -1,6 +1,7 @@
 #include "emblem/lookup.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "api/compute.h"
@@ -31,6 +32,16 @@ Buffer<T> upload(const Context& context, std::span<const T> values) {
   Buffer<T> made(context.device, static_cast<int64_t>(values.size()));
   detail::copy(context, made.data(), values.data(), values.size_bytes());
   return made;
+}
+
+// Whether a rule's first steps differ from later ones.
+bool depends_on_updates(const Rule& rule) {
+  return std::visit(
+      [](const auto& of) {
+        using R = std::decay_t<decltype(of)>;
+        return kHasCorrections<R> || std::is_same_v<R, Momentum>;
+      },
+      rule);
 }
 
 int64_t rows_of(const FeatureKeys& keys) {
@@ -78,6 +89,23 @@ struct Lookup::State {
     for (const TableState& table : tables) table->trainer = this;
   }
 
+  // Updates that tables have had: the most, and the same for all whose optimizer depends on it.
+  int64_t updates() const {
+    const TableState& oldest = *std::ranges::max_element(
+        tables, {}, [](const TableState& table) { return table->updates; });
+    for (const TableState& table : tables) {
+      const TableSettings& settings = table->table->settings();
+      EMBLEM_REQUIRE(table->updates == oldest->updates || !settings.trainable ||
+                         !depends_on_updates(settings.rule),
+                     "lookup: table ", settings.name, " has had ", table->updates,
+                     " updates, but table ", oldest->options.name, " ", oldest->updates, ", and ",
+                     name_of(settings.rule),
+                     " depends on their number; train the tables by lookups of their own, or call "
+                     "set_updates");
+    }
+    return oldest->updates;
+  }
+
   // The batch as the engine takes it.
   void set_keys(std::span<const FeatureKeys> features, Pass pass) {
     std::vector<UploadedKeys>& kept = uploaded[pass == Pass::kTraining];
@@ -114,6 +142,7 @@ struct Lookup::State {
     EMBLEM_REQUIRE(!features.empty(), "lookup: keys of no feature are given");
     const bool trains = pass == Pass::kTraining;
     if (trains) {
+      updates();  // else not known before backward
       claim_tables();
       awaits_gradients = false;
     }
@@ -135,7 +164,12 @@ struct Lookup::State {
   }
 
   float learning_rate_of(const Update& update) const {
-    if (update.learning_rate >= 0) return update.learning_rate;
+    if (update.learning_rate) {
+      EMBLEM_REQUIRE(std::isfinite(*update.learning_rate) && *update.learning_rate >= 0,
+                     "lookup: the learning rate is ", *update.learning_rate,
+                     "; expected 0 or more, or none for that of the optimizer");
+      return *update.learning_rate;
+    }
     for (const TableState& table : tables)
       EMBLEM_REQUIRE(table->learning_rate == tables[0]->learning_rate, "lookup: the optimizers of ",
                      tables[0]->options.name, " and ", table->options.name, " have learning rates ",
@@ -151,9 +185,10 @@ struct Lookup::State {
     for (size_t t = 0; t < tables.size(); ++t)
       EMBLEM_REQUIRE(tables[t]->changes == seen[t], "table ", tables[t]->options.name,
                      " was changed after the training pass that these gradients belong to");
+    EMBLEM_REQUIRE(std::isfinite(update.scale), "lookup: the scale of gradients is ", update.scale,
+                   "; expected a finite number");
     const float learning_rate = learning_rate_of(update);
-    int64_t step = 0;
-    for (const TableState& table : tables) step = std::max(step, table->updates);
+    const int64_t step = updates() + 1;
     awaits_gradients = false;
     const int64_t width = lookup->width();
     ConstAnyView view(gradients, rows_of_pass, width, context.device);
@@ -163,9 +198,9 @@ struct Lookup::State {
       copied = upload(context, std::span<const float>(gradients, count));
       view = ConstAnyView(copied.data(), rows_of_pass, width, context.device);
     }
-    lookup->backward(context, view, update.scale, learning_rate, step + 1);
+    lookup->backward(context, view, update.scale, learning_rate, step);
     if (copies) lookup->check(context);
-    for (const TableState& table : tables) table->updates = step + 1;
+    for (const TableState& table : tables) ++table->updates;
   }
 
   std::vector<TableState> tables;  // each once

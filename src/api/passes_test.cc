@@ -117,6 +117,26 @@ TEST(Passes, ErrorsOfTheSourceReachTheCaller) {
   EXPECT_THAT(predict([] { return [] { return api::Data::files("x.csv"); }; }),
               ThrowsMessage<Error>(HasSubstr("tables in memory")));
   EXPECT_THAT([] { api::Data::passes(nullptr); }, ThrowsMessage<Error>(HasSubstr("is empty")));
+  EXPECT_THAT(predict([] { return api::NextData(); }),
+              ThrowsMessage<Error>(HasSubstr("returns an empty function")));
+}
+
+TEST(Passes, PipelinesForNoRowsAreRefused) {
+  const auto choose = [](std::function<api::NextData()> begin, int64_t rows) {
+    return [begin, rows] {
+      StarterOptions options{.label = "click"};
+      options.sampled_rows = rows;
+      api::Pipeline::for_data(api::Data::passes(begin), options);
+    };
+  };
+  Tables tables(3);
+  EXPECT_THAT(choose([] { return [] { return api::Data(); }; }, 100),
+              ThrowsMessage<Error>(HasSubstr("gives no tables")));
+  EXPECT_THAT(choose([] { return api::NextData(); }, 100),
+              ThrowsMessage<Error>(HasSubstr("returns an empty function")));
+  EXPECT_THAT(
+      [&] { api::Pipeline::for_data(tables.data(), {.label = "click", .sampled_rows = -5}); },
+      ThrowsMessage<Error>(HasSubstr("rows to read is -5")));
 }
 
 }  // namespace

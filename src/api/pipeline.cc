@@ -48,6 +48,8 @@ Pipeline Pipeline::from_file(const std::string& path) {
 
 Starter Pipeline::for_data(const Data& data, const StarterOptions& options) {
   EMBLEM_REQUIRE(!data.is_empty(), "no data is given; expected rows or files");
+  EMBLEM_REQUIRE(options.sampled_rows >= 0, "the number of rows to read is ", options.sampled_rows,
+                 "; expected at least 1, or 0 for all");
   const Storage storage = open_storage(config::DataConfig());
   const FirstRows first = first_rows(data, options.sampled_rows);
   const GivenRows rows(first.data, "train", storage);

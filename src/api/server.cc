@@ -1,12 +1,14 @@
 #include "emblem/server.h"
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 
 #include "core/device/device.h"
 #include "core/device/gpu.h"
 #include "core/files/temporary_folder.h"
+#include "core/system/caught_error.h"
 #include "core/text/text.h"
 #include "data/source/remote_storage.h"
 #include "data/source/uri.h"
@@ -18,8 +20,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr double kMostSeconds = 1e6;
+
+// 0 for NaN.
 milliseconds milliseconds_of(double seconds) {
-  return milliseconds(static_cast<int64_t>(std::max(seconds, 0.0) * 1000));
+  if (!(seconds > 0)) return milliseconds(0);
+  return milliseconds(static_cast<int64_t>(std::min(seconds, kMostSeconds) * 1000));
 }
 
 uint16_t to_port(const char* option, int port) {
@@ -32,18 +38,28 @@ void check_limits(const ServerOptions& options) {
   const auto require_positive = [](const char* option, int64_t value) {
     EMBLEM_REQUIRE(value > 0, option, " is ", value, "; expected at least 1");
   };
-  require_positive("--http-threads", options.http_threads);
-  require_positive("--grpc-threads", options.grpc_threads);
+  const auto require_range = [](const char* option, auto value, auto least, auto most) {
+    EMBLEM_REQUIRE(value >= least && value <= most, option, " is ", value, "; expected ", least,
+                   " to ", most);
+  };
+  require_range("--http-threads", options.http_threads, 1, 1024);
+  require_range("--grpc-threads", options.grpc_threads, 1, 1024);
+  require_range("--health-port", options.health_port, -1, 65535);
+  require_range("--slo-p99-us", options.slo_p99_us, 0, 60'000'000);
+  require_range("--table-timeout-ms", options.table_timeout_ms, 1, 3'600'000);
+  require_range("--keep-version-secs", options.keep_version_secs, 0.0, kMostSeconds);
+  require_range("--repository-poll-secs", options.repository_poll_secs, 1e-3, kMostSeconds);
+  require_range("--idle-timeout", options.idle_timeout, 1e-3, kMostSeconds);
   require_positive("--max-connections", options.max_connections);
   require_positive("--max-request-size", options.max_request_size);
   require_positive("--max-response-size", options.max_response_size);
   EMBLEM_REQUIRE(options.max_memory >= options.max_request_size, "--max-memory ",
                  options.max_memory, " is less than the --max-request-size of ",
                  options.max_request_size, "; a request of that size could never be answered");
-  EMBLEM_REQUIRE(options.idle_timeout > 0, "--idle-timeout is ", options.idle_timeout,
-                 "; expected seconds above 0");
-  EMBLEM_REQUIRE(options.repository_poll_secs > 0, "--repository-poll-secs is ",
-                 options.repository_poll_secs, "; expected seconds above 0");
+  EMBLEM_REQUIRE(options.max_client_threads >= -1, "--max-client-threads is ",
+                 options.max_client_threads, "; expected 0 or more, or -1 for the default");
+  EMBLEM_REQUIRE(options.cache_size >= 0, "--cache-size is ", options.cache_size,
+                 "; expected bytes, or 0 for a share of what is free");
 }
 
 void check_precisions(const ServerOptions& options) {
@@ -233,17 +249,27 @@ struct Server::State {
         serving(options) {}
 
   void drain(milliseconds patience) {
-    std::unique_lock lock(mutex);
-    if (!std::exchange(is_draining, true)) {
-      lock.unlock();
-      if (remote != nullptr) remote->stop_trying_again();
-      serving.drain(patience);
-      lock.lock();
-      has_ended = true;
-      ended.notify_all();
+    {
+      std::unique_lock lock(mutex);
+      if (std::exchange(is_draining, true)) {
+        ended.wait(lock, [&] { return has_ended; });
+        return;
+      }
     }
-    ended.wait(lock, [&] { return has_ended; });
+    const End end{*this};
+    if (remote != nullptr) remote->stop_trying_again();
+    serving.drain(patience);
   }
+
+  // Those who wait for the end of a drain go on, also where it throws.
+  struct End {
+    State& state;
+    ~End() {
+      const std::lock_guard lock(state.mutex);
+      state.has_ended = true;
+      state.ended.notify_all();
+    }
+  };
 
   const std::unique_ptr<TemporaryFolder> exported;  // of a model that was given
   ServingOptions options;
@@ -265,15 +291,20 @@ Server::Server(const Model& model, const std::string& name, const ServerOptions&
 }
 
 Server::~Server() {
-  if (state_ != nullptr) state_->drain(milliseconds(0));
+  if (state_ == nullptr) return;
+  try {
+    state_->drain(milliseconds(0));
+  } catch (...) {
+    log_caught("end of a server");
+  }
 }
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 
 std::string Server::url() const {
   const HttpServerOptions& http = state_->options.http;
-  return cat(http.tls_certificate.empty() ? "http" : "https", "://", http.address, ":",
-             http_port());
+  return cat(http.tls_certificate.empty() ? "http" : "https", "://",
+             host_and_port(http.address, http_port()));
 }
 std::string Server::address() const { return state_->options.http.address; }
 int Server::http_port() const { return state_->serving.http_port(); }

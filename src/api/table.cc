@@ -5,7 +5,9 @@
 
 #include "api/compute.h"
 #include "api/fields.h"
+#include "checkpoint/checkpoint.h"
 #include "config/proto/optimizer.pb.h"
+#include "core/files/atomic_folder.h"
 #include "core/files/file.h"
 #include "core/text/json_error.h"
 #include "embedding/files/table_files.h"
@@ -108,11 +110,20 @@ int64_t count_of(std::span<const int64_t> keys) { return static_cast<int64_t>(ke
 
 constexpr const char* kUpdatesFile = "/updates.json";
 
-// 0 where the folder does not say: a table of a checkpoint.
+// Training updates each table at every step. 0: `folder` is not in CHECKPOINT/tables.
+int64_t updates_of_checkpoint(const std::string& folder) {
+  fs::path table = fs::absolute(folder).lexically_normal();
+  if (!table.has_filename()) table = table.parent_path();  // "folder/"
+  const fs::path tables = table.parent_path(), checkpoint = tables.parent_path();
+  std::error_code ignored;
+  if (tables.filename() != "tables" || !fs::exists(checkpoint / "manifest.json", ignored)) return 0;
+  return read_manifest(checkpoint.string()).step;
+}
+
 int64_t read_updates(const std::string& folder) {
   const std::string path = folder + kUpdatesFile;
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return 0;
+  if (!fs::exists(path, ignored)) return updates_of_checkpoint(folder);
   try {
     return nlohmann::json::parse(read_text_file(path)).at("updates").get<int64_t>();
   } catch (const nlohmann::json::exception& error) {
@@ -160,8 +171,14 @@ void Table::read(std::span<const int64_t> keys, Pass pass, std::span<float> rows
   EMBLEM_REQUIRE(static_cast<int64_t>(rows.size()) == count * dim, "table ", state_->options.name,
                  ": ", count, " keys of dimension ", dim, " need room for ", count * dim,
                  " floats, not ", rows.size());
-  if (pass == Pass::kTraining) ++state_->changes;
-  state_->table->lookup_rows(state_->context, keys, phase_of(pass), {rows.data(), count, dim});
+  const auto read = [&] {
+    state_->table->lookup_rows(state_->context, keys, phase_of(pass), {rows.data(), count, dim});
+  };
+  const bool has_all_rows = state_->options.rows > 0 && state_->context.device == Device::kCpu;
+  if (pass == Pass::kTraining && !has_all_rows)
+    state_->change(read);
+  else
+    read();
 }
 
 bool Table::contains(int64_t key) const {
@@ -170,13 +187,16 @@ bool Table::contains(int64_t key) const {
 }
 
 void Table::write(const TableRows& rows) {
-  ++state_->changes;
-  state_->table->import_rows(state_->context, {rows.keys, rows.weights, rows.states, rows.scores});
+  state_->change([&] {
+    state_->table->import_rows(state_->context,
+                               {rows.keys, rows.weights, rows.states, rows.scores});
+  });
 }
 
 int64_t Table::erase(std::span<const int64_t> keys) {
-  ++state_->changes;
-  return state_->table->erase(keys);
+  const int64_t erased = state_->table->erase(keys);
+  if (erased > 0) ++state_->changes;
+  return erased;
 }
 
 void Table::clear() {
@@ -204,36 +224,22 @@ void Table::set_updates(int64_t updates) {
 }
 
 void Table::save(const std::string& folder) const {
-  EMBLEM_REQUIRE(!folder.empty(), "table ", state_->options.name,
-                 ": the folder to save it in is empty");
-  fs::path to = fs::absolute(folder).lexically_normal();
-  if (!to.has_filename()) to = to.parent_path();  // "folder/"
-  std::error_code ignored;
-  EMBLEM_REQUIRE(!fs::exists(to, ignored), "table ", state_->options.name, ": ", folder,
-                 " exists already; choose another folder, or remove it");
-  const std::string partial = to.string() + ".partial";
-  fs::remove_all(partial, ignored);  // of a process that was killed
-  try {
-    const Workers workers = state_->call_workers();
-    save_table(workers.context, *state_->table, partial);
-    write_text_file_atomically(partial + kUpdatesFile,
-                               cat("{\"updates\": ", state_->updates, "}\n"));
-    sync_directory(partial);
-    rename_path(partial, to);
-    sync_directory(to.parent_path());
-  } catch (...) {
-    fs::remove_all(partial, ignored);
-    throw;
-  }
+  AtomicFolder to(folder, cat("table ", state_->options.name));
+  const Workers workers = state_->call_workers();
+  save_table(workers.context, *state_->table, to.path());
+  write_text_file_atomically(to.path() + kUpdatesFile,
+                             cat("{\"updates\": ", state_->updates, "}\n"));
+  to.commit();
 }
 
 void Table::load(const std::string& folder, Load load) {
   const Workers workers = state_->call_workers();
   const bool continues = load == Load::kContinue;
   const int64_t updates = continues ? read_updates(folder) : 0;
+  const TableFiles files(folder, continues ? LoadMode::kContinue : LoadMode::kWeightsOnly,
+                         *state_->table);
   ++state_->changes;
-  load_table(workers.context, folder, continues ? LoadMode::kContinue : LoadMode::kWeightsOnly,
-             *state_->table);
+  files.load(workers.context, *state_->table);
   state_->updates = updates;
 }
 

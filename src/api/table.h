@@ -5,6 +5,7 @@
 
 #include "core/device/workers.h"
 #include "embedding/table.h"
+#include "emblem/error.h"
 #include "emblem/table.h"
 
 namespace emblem {
@@ -14,6 +15,21 @@ struct api::Table::State {
 
   // Threads of a call that has work for several.
   Workers call_workers() const;
+
+  // Counts a change of rows by `body`. On a CPU, what refuses its arguments has changed none.
+  template <class Body>
+  void change(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument || context.device != Device::kCpu) ++changes;
+      throw;
+    } catch (...) {
+      ++changes;
+      throw;
+    }
+    ++changes;
+  }
 
   const TableOptions options;
   Workers workers;  // on a GPU: a stream, unless options have one

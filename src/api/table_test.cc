@@ -5,8 +5,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "api/trained_test.h"
+#include "core/files/file.h"
 #include "core/files/temp_folder_test.h"
 #include "emblem/error.h"
 #include "emblem/lookup.h"
@@ -169,6 +172,83 @@ TEST(PublicTable, ALoadThatFailsLeavesTheTableAsItWas) {
   EXPECT_EQ(all_rows(table), before);
 }
 
+TEST(PublicTable, RowsThatDoNotFitChangeNothing) {
+  const TempFolder folder;
+  api::Table large({.dim = 2, .optimizer = {"adam"}, .capacity = 200, .eviction = "lru"});
+  Keys keys(200);
+  std::iota(keys.begin(), keys.end(), -30);
+  Floats rows(400);
+  large.read(keys, Pass::kTraining, rows);
+  large.save(folder.path("large"));
+  api::Table fixed_large({.dim = 2, .rows = 20});
+  fixed_large.save(folder.path("fixed"));
+
+  for (const char* eviction : {"none", "lru"}) {
+    api::Table table({.dim = 2, .optimizer = {"adam"}, .capacity = 100, .eviction = eviction});
+    api::Lookup lookup({{&table}});
+    Floats out(10);
+    const Keys some = {1, 2, 3, 4, 5};
+    lookup.forward({{.keys = some}}, Pass::kTraining, out.data());
+    const AllRows before = all_rows(table);
+    for (const auto how : {api::Table::Load::kContinue, api::Table::Load::kWeightsOnly})
+      EXPECT_THAT([&] { table.load(folder.path("large"), how); },
+                  ThrowsMessage<Error>(HasSubstr("has 200 rows, but the capacity of table table is "
+                                                 "100")));
+    EXPECT_THAT(
+        [&] {
+          table.write({keys, Floats(400, 7)});
+        },
+        ThrowsMessage<Error>(HasSubstr("more than its capacity of 100")));
+    if (table.options().eviction == "none") {
+      EXPECT_THAT([&] { table.read(keys, Pass::kTraining, rows); },
+                  ThrowsMessage<Error>(HasSubstr("is full")));
+    }
+    EXPECT_EQ(table.erase(Keys{77}), 0);
+    EXPECT_EQ(all_rows(table), before);
+    lookup.backward(out.data());  // calls that have failed do not take the gradients
+    EXPECT_EQ(table.updates(), 1);
+    table.write({Keys(200, 1), Floats(400, 7)});  // one key
+    EXPECT_EQ(table.size(), 5);
+  }
+
+  api::Table fixed({.dim = 2, .rows = 10});
+  const AllRows before = all_rows(fixed);
+  EXPECT_THAT(
+      [&] {
+        fixed.write({Keys{1, 2, 999}, Floats(6, 7)});
+      },
+      ThrowsMessage<Error>(HasSubstr("key 999 is outside [0, 10)")));
+  EXPECT_THAT([&] { fixed.load(folder.path("fixed")); },
+              ThrowsMessage<Error>(HasSubstr("has 20 rows, but table table has 10")));
+  EXPECT_THAT([&] { fixed.load(folder.path("fixed"), api::Table::Load::kWeightsOnly); },
+              ThrowsMessage<Error>(HasSubstr("key 10 is outside [0, 10)")));
+  EXPECT_EQ(all_rows(fixed), before);
+}
+
+TEST(PublicTable, ASaveLeavesFoldersOfSimilarNamesAlone) {
+  const TempFolder folder;
+  folder.write("model.partial/notes", "mine");
+  api::Table table({.dim = 2, .rows = 3});
+  table.save(folder.path("model"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path("model.partial/notes")));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+}
+
+TEST(PublicTable, ATableOfACheckpointHasHadTheUpdatesOfItsTraining) {
+  const TempFolder folder;
+  const std::string checkpoint = train_clicks(folder.path("model"));
+  const auto saved = *std::filesystem::directory_iterator(checkpoint + "/tables");
+  const auto facts = nlohmann::json::parse(read_text_file(saved.path() / "table.json"));
+  TableOptions options{.dim = facts["dim"].get<int64_t>(),
+                       .optimizer = {facts["optimizer"].get<std::string>()}};
+  if (facts["kind"] == "static") options.rows = facts["rows"].get<int64_t>();
+  api::Table table(options);
+  table.load(saved.path());
+  EXPECT_EQ(table.updates(), 20);  // 2 epochs of 1000 rows in batches of 100
+  table.load(saved.path().string() + "/", api::Table::Load::kWeightsOnly);
+  EXPECT_EQ(table.updates(), 0);
+}
+
 TEST(PublicTable, RowsAreWrittenWithTheirState) {
   TableOptions options = adam();
   options.eviction = "custom";
@@ -237,6 +317,48 @@ TEST(PublicTable, LookupsRefuseWhatDoesNotFit) {
       },
       ThrowsMessage<Error>(HasSubstr("sum or mean")));
   EXPECT_THAT([&] { api::Lookup odd({{nullptr}}); }, ThrowsMessage<Error>(HasSubstr("no table")));
+}
+
+TEST(PublicTable, ALearningRateOrAScaleThatIsNoneIsRefused) {
+  api::Table table({.dim = 1});
+  api::Lookup lookup({{&table}});
+  const Keys keys = {1};
+  const Floats gradient = {2};
+  Floats out(1);
+  lookup.forward({{.keys = keys}}, Pass::kTraining, out.data());
+  for (const float rate : {-0.1f, -1.0f, NAN, INFINITY})
+    EXPECT_THAT([&] { lookup.backward(gradient.data(), {.learning_rate = rate}); },
+                ThrowsMessage<Error>(HasSubstr("learning rate is")));
+  EXPECT_THAT([&] { lookup.backward(gradient.data(), {.scale = NAN}); },
+              ThrowsMessage<Error>(HasSubstr("scale of gradients is nan")));
+  lookup.backward(gradient.data(), {.learning_rate = 0.0f});
+  EXPECT_EQ(rows_of(table, keys), out);
+}
+
+TEST(PublicTable, TablesOfDifferentAgesAreNotUpdatedByTheSameStep) {
+  const Keys keys = {1, 2};
+  Floats out(4);
+  const auto step = [&](api::Lookup& lookup) {
+    lookup.forward({{.keys = keys}, {.keys = keys}}, Pass::kTraining, out.data());
+    lookup.backward(out.data(), {.learning_rate = 0.1f});
+  };
+  api::Table old({.name = "old", .dim = 1, .optimizer = {"adam"}});
+  old.set_updates(100'000);
+  {
+    api::Table fresh({.name = "fresh", .dim = 1, .optimizer = {"adam"}});
+    api::Lookup lookup({{&old}, {&fresh}});
+    EXPECT_THAT([&] { step(lookup); },
+                ThrowsMessage<Error>(HasSubstr("table fresh has had 0 updates, but table old "
+                                               "100000, and adam depends on their number")));
+    EXPECT_EQ(fresh.size(), 0);
+    fresh.set_updates(100'000);
+    step(lookup);
+  }
+  api::Table plain({.name = "plain", .dim = 1, .optimizer = {"adagrad"}});
+  api::Lookup lookup({{&old}, {&plain}});
+  step(lookup);
+  EXPECT_EQ(old.updates(), 100'002);
+  EXPECT_EQ(plain.updates(), 1);
 }
 
 TEST(PublicTable, GradientsBelongToTheLastTrainingPass) {

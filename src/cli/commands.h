@@ -19,6 +19,7 @@ void add_plan(Command& program);
 void add_eval(Command& program);
 void add_predict(Command& program);
 void add_export(Command& program);
+void add_index(Command& program);
 void add_serve(Command& program);
 void add_inspect(Command& program);
 void add_cache(Command& program);

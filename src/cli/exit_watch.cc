@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -16,6 +17,11 @@
 #include "emblem/error.h"
 
 namespace emblem {
+namespace {
+
+constexpr double kSlowestBytesPerSecond = 4e6;  // of an upload
+
+}  // namespace
 
 struct ExitWatch::State {
   State(std::shared_ptr<const StoreActivity> of, double grace)
@@ -60,10 +66,12 @@ void ExitWatch::watch(const std::shared_ptr<State>& state) {
       since = Clock::now();
       continue;
     }
-    if (std::chrono::duration<double>(Clock::now() - since).count() < state->seconds) continue;
+    const double patience =
+        state->seconds + static_cast<double>(store.under_way) / kSlowestBytesPerSecond;
+    if (std::chrono::duration<double>(Clock::now() - since).count() < patience) continue;
     const std::lock_guard lock(state->mutex);
     if (!state->has_begun) continue;
-    log_error(cat("the store has not answered for ", state->seconds, " s; ", state->notice));
+    log_error(cat("the store has not answered for ", std::lround(patience), " s; ", state->notice));
     std::fflush(nullptr);
     std::_Exit(status);
   }

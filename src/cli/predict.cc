@@ -49,7 +49,7 @@ void run(const PredictArguments& options) {
     const Workers workers = make_workers(options, 0);
     ranks.open_device(workers.context, options.transport.device);
     RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options),
-                           ranks.world());
+                           ranks.world(), RestoredFor::kPrediction);
     pass = restored.predict(options.input, options.out, options.keep, options.outputs,
                             options.filters, watch_pass("predicting"));
   });
@@ -82,7 +82,8 @@ void add_predict(Command& program) {
                "comma in quotes: 'a,\"b,c\"'");
   command.list("--outputs", options->outputs, "NAME,...",
                "Outputs of the model to write, as probs_ctr,logits_ctr (default: a probability, "
-               "number or class probabilities for each tower)");
+               "number or class probabilities for each tower); user_tower_emb or item_tower_emb "
+               "alone needs the columns of that tower only");
   add_rank_options(command, options->ranks);
   add_transport_options(command, options->transport);
   command.run_interruptible([options] {

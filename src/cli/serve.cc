@@ -72,11 +72,12 @@ void print_addresses(const api::ServerOptions& options, const api::Server& serve
   if (server.grpc_port() == 0)
     std::printf("grpc    off: this build has no libnghttp2\n");
   else
-    std::printf("grpc    %s:%d\n", address.c_str(), server.grpc_port());
-  std::printf("metrics http%s://%s:%d/metrics\n", secure, address.c_str(), server.metrics_port());
+    std::printf("grpc    %s\n", host_and_port(address, server.grpc_port()).c_str());
+  std::printf("metrics http%s://%s/metrics\n", secure,
+              host_and_port(address, server.metrics_port()).c_str());
   if (server.health_port() != 0)
-    std::printf("health  http%s://%s:%d/v2/health\n", secure, address.c_str(),
-                server.health_port());
+    std::printf("health  http%s://%s/v2/health\n", secure,
+                host_and_port(address, server.health_port()).c_str());
   if (!options.table_parts.empty())
     std::printf("tables  parts %s of %d, for front ends\n",
                 to_string(parse_part_range(options.table_parts)).c_str(), kParts);

@@ -71,6 +71,12 @@ void Table::check_rows(const RowBatch& batch) const {
                  batch.states.size());
   EMBLEM_REQUIRE(batch.scores.empty() || has(batch.scores, 1), "table ", settings_.name, ": ",
                  count, " keys need ", count, " scores, not ", batch.scores.size());
+  if (is_static())
+    for (const int64_t key : batch.keys)
+      if (key < 0 || key >= settings_.capacity) refuse({&key, 1});
+  for (size_t i = 0; i < batch.scores.size(); ++i)
+    EMBLEM_REQUIRE(batch.scores[i] != kUnused, "table ", settings_.name, ": ", batch.scores[i],
+                   " of key ", batch.keys[i], " is not a score");
 }
 
 void Table::check_scores(int64_t score) const {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "embedding/tables_test.h"
 
@@ -221,6 +222,41 @@ TEST_P(TableTest, ImportRefusesWhatDoesNotFit) {
   EXPECT_THAT(import({1}, {1, 2}, {3, 4}), ThrowsMessage<Error>(HasSubstr("need 1 scores, not 2")));
   EXPECT_THAT(import({1, 2}, {1, 2, 3, 4}, {}),
               ThrowsMessage<Error>(HasSubstr("more than its capacity of 1 keys")));
+  EXPECT_THAT(import({1, 2}, {1, 2, 3, 4}, {5, INT64_MIN}),
+              ThrowsMessage<Error>(HasSubstr("of key 2 is not a score")));
+  EXPECT_EQ(table.size(), 0);
+  import({1, 1, 1}, {1, 2, 3, 4, 5, 6}, {})();
+  EXPECT_EQ(table.size(), 1);
+}
+
+// More than a GPU writes at once.
+TEST_P(TableTest, AnImportThatDoesNotFitChangesNothing) {
+  constexpr int64_t kCapacity = 70000;
+  Table& table = make(dynamic_settings(Eviction::kLru, kCapacity));
+  std::vector<int64_t> keys(kCapacity + 1);
+  std::iota(keys.begin(), keys.end(), 0);
+  const std::vector<float> weights(keys.size() * 2, 1.0f);
+  EXPECT_THAT(
+      [&] {
+        table.import_rows(context_, {keys, weights});
+      },
+      ThrowsMessage<Error>(HasSubstr("more than its capacity of 70000 keys")));
+  EXPECT_EQ(table.size(), 0);
+  keys.back() = 5;
+  table.import_rows(context_, {keys, weights});
+  EXPECT_EQ(table.size(), kCapacity);
+  table.import_rows(context_, {keys, weights});  // the same keys need no room
+  TableSettings fixed = dynamic_settings();
+  fixed.kind = TableKind::kStatic;
+  fixed.capacity = 10;
+  Table& rows = make(fixed);
+  const auto before = lookup(rows, {1, 2}, Phase::kEval);
+  EXPECT_THAT(
+      [&] {
+        rows.import_rows(context_, {std::vector<int64_t>{1, 2, 10}, std::vector<float>(6, 9.0f)});
+      },
+      ThrowsMessage<Error>(HasSubstr("key 10 is outside [0, 10)")));
+  EXPECT_EQ(lookup(rows, {1, 2}, Phase::kEval), before);
 }
 
 TEST_P(TableTest, ClearLeavesATableAsNew) {

@@ -116,12 +116,12 @@ std::string line_of(const ColumnProfile& column, const ColumnChoice& choice,
                      trim(fit(printable(feature_text(choice, label)), kFeatureWidth)));
 }
 
-// Lines of at most 100 characters.
 std::string of_all_rows(const DataProfile& profile) {
   return profile.is_beginning ? " of the first"
                               : fmt::format(" of about {}", format_count(profile.total_rows));
 }
 
+// Lines of at most 100 characters.
 std::string column_table(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
                          const LabelChoice& label) {
   std::string text = fmt::format("{} {:<8} {:>8} {:>10}  {}\n", fit("column", kNameWidth), "found",

@@ -49,6 +49,9 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
     add_losses(graph_, inputs, head);
     if (!head.spec.in_training_only) graph_.mark_output(head.logits);
   }
+  EMBLEM_REQUIRE(make_lookup || use == ModelUse::kEvaluation || !graph_.loss_names().empty(),
+                 "the model has nothing to learn: ", name_,
+                 " has no item_tower; add it, with its feature group");
   dense_ = inputs.dense();
   labels_ = inputs.labels();
   weights_ = inputs.weights();

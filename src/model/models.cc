@@ -25,6 +25,8 @@ namespace emblem {
   MODEL(pepnet)              \
   MODEL(dssm)                \
   MODEL(dssm_v2)             \
+  MODEL(dat)                 \
+  MODEL(mind)                \
   MODEL(rocket_launching)    \
   MODEL(lr)                  \
   MODEL(fm)                  \

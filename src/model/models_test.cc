@@ -131,6 +131,23 @@ std::vector<Case> cases() {
       {"dssm", matching("dssm", "output_dim: 3 similarity: COSINE temperature: 0.2")},
       {"dssm_without_output_dim", matching("dssm", "")},
       {"dssm_v2", matching("dssm_v2", "output_dim: 3")},
+      {"dat", R"( feature_groups { group_name: "user" feature_names: "age" }
+          feature_groups { group_name: "user_twin" feature_names: "user" }
+          feature_groups { group_name: "item" feature_names: "cate" feature_names: "price" }
+          feature_groups { group_name: "item_twin" feature_names: "item" }
+          dat { user_tower { input: "user" augment_input: "user_twin" mlp { hidden_units: 6 } }
+            item_tower { input: "item" augment_input: "item_twin" mlp { hidden_units: 6 } }
+            output_dim: 4 amm_u_weight: 0.01 amm_i_weight: 0.02 in_batch_negative: true }
+          losses { softmax_cross_entropy {} } metrics { recall_at_k {} } )"},
+      {"mind", R"( feature_groups { group_name: "user" feature_names: "user" feature_names: "age" }
+          feature_groups { group_name: "clicks" group_type: SEQUENCE feature_names: "click__item"
+            feature_names: "click__cate" feature_names: "click__price" }
+          feature_groups { group_name: "item" feature_names: "item" feature_names: "cate" }
+          mind { user_tower { input: "user" history_input: "clicks" user_mlp { hidden_units: 6 }
+              capsule_config { max_k: 3 high_dim: 5 } concat_mlp { hidden_units: 16 } }
+            item_tower { input: "item" mlp { hidden_units: 8 } } output_dim: 4
+            in_batch_negative: true }
+          losses { softmax_cross_entropy {} } metrics { recall_at_k {} } )"},
       {"ensemble", deep + dnn + "ensemble_size: 3" + binary},
       {"ensemble_of_towers",
        deep + "mmoe { expert_mlp { hidden_units: 5 } num_expert: 2 gate_mlp { hidden_units: 3 } " +

@@ -173,10 +173,22 @@ Node Graph::row_sum(Node x) {
                         [&](Tensor* out) { return std::make_unique<RowSum>(in, out); });
 }
 
+// Sequences that have as many elements in every row.
+static std::vector<Space> fixed_spaces(const GraphState& state) {
+  std::vector<Space> fixed;
+  for (size_t s = 0; s < state.sequences.size(); ++s)
+    if (state.sequences[s].fixed_count > 0) fixed.push_back({static_cast<int>(s) + 1});
+  return fixed;
+}
+
 double Graph::flops_per_row() const {
   double flops = 0.0;
   for (const auto& op : state_->ops) {
     if (op->space() == Space{}) flops += op->flops_per_row();
+  }
+  for (const Space space : fixed_spaces(*state_)) {
+    const auto count = static_cast<double>(state_->sequences[space.id - 1].fixed_count);
+    flops += count * flops_per_element(space, count);
   }
   return flops;
 }
@@ -200,7 +212,12 @@ static int64_t values_in(const GraphState& state, Space space) {
   return values;
 }
 
-int64_t Graph::values_per_row() const { return values_in(*state_, {}); }
+int64_t Graph::values_per_row() const {
+  int64_t values = values_in(*state_, {});
+  for (const Space space : fixed_spaces(*state_))
+    values += state_->sequences[space.id - 1].fixed_count * values_per_element(space);
+  return values;
+}
 int64_t Graph::values_per_element(Space sequence) const { return values_in(*state_, sequence); }
 
 GraphState& graph_state(Graph& graph) { return *graph.state_; }

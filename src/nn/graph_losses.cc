@@ -4,6 +4,7 @@
 
 #include "nn/graph.h"
 #include "nn/graph_state.h"
+#include "nn/matching.h"
 #include "nn/ops/dense/variational_dropout.h"
 #include "nn/ops/loss/distillation.h"
 #include "nn/ops/loss/jrc_loss.h"
@@ -85,17 +86,27 @@ void Graph::minimize(const AnyLoss& loss, Node logits, const Target& target, Nod
   state_->add(std::make_unique<RowLoss>(loss, x, labels, weights, target, slot()));
 }
 
-void Graph::distillation_loss(Node x, Node y, Similarity similarity, const Target& target) {
-  const char* kind = "distillation_loss";
-  Tensor *left = state_->tensor(x, kind), *right = state_->tensor(y, kind);
+static void add_distillation(GraphState& state, Node x, Node y, Graph::Similarity similarity,
+                             Graph::Target target, Reduction reduction, const char* kind) {
+  Tensor *left = state.tensor(x, kind), *right = state.tensor(y, kind);
   EMBLEM_REQUIRE(left->cols == right->cols, kind, ": '", left->name, "' has ", left->cols,
                  " columns and '", right->name, "' ", right->cols, "; they must be equal");
-  const auto [labels, weights] = target_tensors(*state_, kind, target);
-  Target in_training = target;
-  in_training.training_only = true;
-  const int64_t slot = state_->add_loss(target.name.empty() ? kind : target.name);
-  state_->add(std::make_unique<DistillationLoss>(left, right, labels, weights,
-                                                 std::move(in_training), similarity, slot));
+  const auto [labels, weights] = target_tensors(state, kind, target);
+  target.training_only = true;
+  const int64_t slot = state.add_loss(target.name.empty() ? kind : target.name);
+  state.add(std::make_unique<DistillationLoss>(left, right, labels, weights, std::move(target),
+                                               similarity, reduction, slot));
+}
+
+void Graph::distillation_loss(Node x, Node y, Similarity similarity, const Target& target) {
+  add_distillation(*state_, x, y, similarity, target, Reduction::kMean, "distillation_loss");
+}
+
+void mimicry_loss(Graph& graph, Node x, Node y, const Graph::Target& target) {
+  Graph::Target of_rows = target;
+  of_rows.factor *= static_cast<float>(graph.cols(x));
+  add_distillation(graph_state(graph), x, y, Graph::Similarity::kSquaredError, of_rows,
+                   target.weights.id < 0 ? Reduction::kSum : Reduction::kMean, "mimicry_loss");
 }
 
 Node Graph::variational_dropout(Node x, const std::vector<int64_t>& begins, float lambda,

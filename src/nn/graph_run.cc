@@ -100,6 +100,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   if (purpose == Graph::Purpose::kTraining) s.plan_backward();
   for (GraphState::Sequence& sequence : s.sequences)
     sequence.offsets = Buffer<int32_t>(context.device, max_rows + 1);
+  s.prepare_fixed_sequences(context);
   for (const auto& op : s.ops) op->set_max_batch_rows(max_rows);
   s.memory.resize(s.sequences.size() + 1);
   for (const Space space : s.spaces())
@@ -134,6 +135,7 @@ void Graph::set_rows(int64_t rows) {
   s.rows = rows;
   s.ran_forward = false;
   for (GraphState::Sequence& sequence : s.sequences) sequence.elements = -1;
+  s.set_fixed_elements();
 }
 
 View<int64_t> Graph::ids(Node node) {
@@ -232,6 +234,7 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   EMBLEM_REQUIRE(s.prepared, "graph: forward() before prepare()");
   s.check_device(context);
   s.check_elements();
+  s.find_fixed_rows(context);
   s.phase = phase;
   s.step.draw = draw;
   s.publish_step(context);

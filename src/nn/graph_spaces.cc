@@ -36,8 +36,9 @@ std::vector<Space> Graph::sequences() const {
 double Graph::batch_flops_per_row() const {
   double flops = flops_per_row();
   for (const Space sequence : sequences()) {
-    const int64_t elements = state_->sequences[sequence.id - 1].elements;
-    if (elements <= 0 || state_->rows == 0) continue;
+    const GraphState::Sequence& of = state_->sequences[sequence.id - 1];
+    const int64_t elements = of.elements;
+    if (elements <= 0 || state_->rows == 0 || of.fixed_count > 0) continue;
     const double length = static_cast<double>(elements) / static_cast<double>(state_->rows);
     flops += length * flops_per_element(sequence, length);
   }
@@ -118,11 +119,48 @@ static void find_rows(const Context& context, const int32_t* offsets, int64_t ro
   });
 }
 
+static void find_rows_of(const Context& context, GraphState::Sequence& of, int64_t rows) {
+  dispatch(
+      context.device, [&] { find_rows(context, of.offsets.data(), rows, of.row_of.data()); },
+      [&] { cuda::find_rows(context, of.offsets.data(), rows, of.rows, of.row_of.data()); });
+}
+
+void GraphState::prepare_fixed_sequences(const Context& context) {
+  for (Sequence& of : sequences) {
+    if (of.fixed_count == 0) continue;
+    const int64_t most = max_rows * of.fixed_count;
+    EMBLEM_REQUIRE(most <= std::numeric_limits<int32_t>::max() / 2, "graph: sequence '", of.name,
+                   "' would have ", most, " elements; expected at most 1073741823; use smaller ",
+                   "batches");
+    of.capacity = device == Device::kCpu ? most : round_elements(most);
+    std::vector<int32_t> offsets;
+    for (int64_t r = 0; r <= max_rows; ++r)
+      offsets.push_back(static_cast<int32_t>(r * of.fixed_count));
+    of.offsets = Buffer<int32_t>::from(context, offsets);
+    context.synchronize();
+  }
+}
+
+void GraphState::set_fixed_elements() {
+  for (Sequence& of : sequences) {
+    if (of.fixed_count == 0) continue;
+    of.elements = rows * of.fixed_count;
+    of.rows = device == Device::kCpu ? of.elements : round_elements(of.elements);
+  }
+}
+
+void GraphState::find_fixed_rows(const Context& context) {
+  for (Sequence& of : sequences)
+    if (of.fixed_count > 0) find_rows_of(context, of, rows);
+}
+
 void Graph::set_elements(const Context& context, Space sequence, View<const int32_t> offsets,
                          int64_t elements) {
   GraphState& s = *state_;
   GraphState::Sequence& of = s.sequence(sequence, "set_elements()");
   EMBLEM_REQUIRE(s.prepared, "graph: set_elements() before prepare()");
+  EMBLEM_REQUIRE(of.fixed_count == 0, "graph: set_elements() of sequence '", of.name,
+                 "', whose rows have ", of.fixed_count, " elements each; omit the call");
   s.check_device(context);
   EMBLEM_REQUIRE(offsets.size() == s.rows + 1, "graph: ", offsets.size(), " offsets of sequence '",
                  of.name, "' for ", s.rows, " rows; expected ", s.rows + 1);
@@ -140,9 +178,7 @@ void Graph::set_elements(const Context& context, Space sequence, View<const int3
   of.rows = rows;
   s.ran_forward = false;
   detail::copy(context, of.offsets.data(), offsets.data, offsets.size() * sizeof(int32_t));
-  dispatch(
-      context.device, [&] { find_rows(context, of.offsets.data(), s.rows, of.row_of.data()); },
-      [&] { cuda::find_rows(context, of.offsets.data(), s.rows, of.rows, of.row_of.data()); });
+  find_rows_of(context, of, s.rows);
   s.clear_padding_of_inputs(context, sequence);
 }
 

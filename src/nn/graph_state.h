@@ -48,6 +48,7 @@ struct GraphState {
   };
   struct Sequence {
     std::string name;
+    int64_t fixed_count = 0;          // elements of every row; 0: any number
     int64_t capacity = 0;             // elements that there is memory for
     int64_t elements = -1;            // in this batch; -1: not set yet
     int64_t rows = 0;                 // that ops run over: as many, on a GPU rounded up
@@ -128,6 +129,11 @@ struct GraphState {
   void grow(const Context& context, Space space, int64_t elements);
   void clear_padding_of_inputs(const Context& context, Space space);
   void check_elements() const;
+  // Of sequences with a fixed count: memory and offsets for all batches, before it is planned; the
+  // elements of a batch; and their rows.
+  void prepare_fixed_sequences(const Context& context);
+  void set_fixed_elements();
+  void find_fixed_rows(const Context& context);
 
   // ---- running ----
   void plan_types();

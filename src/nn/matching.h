@@ -22,4 +22,8 @@ Node rank_candidates(Graph& graph, Node users, Node items, Candidates candidates
 // A loss: the weighted mean over rows of the first column of x, which is kept in fp32.
 void minimize_mean(Graph& graph, Node x, const Graph::Target& target);
 
+// A loss in training only: of the squared distance of each row of x to that of y, which it does not
+// change, the sum; where rows have weights, the weighted mean.
+void mimicry_loss(Graph& graph, Node x, Node y, const Graph::Target& target);
+
 }  // namespace emblem

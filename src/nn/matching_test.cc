@@ -124,8 +124,11 @@ TEST_P(MatchingTest, ARowWithoutOtherCandidatesLosesNothing) {
 
 TEST(Matching, FewerItemsThanRowsAreRefused) {
   const auto users = small_integers(3 * kDim, 1), items = small_integers(2 * kDim, 2);
-  EXPECT_THAT([&] { match(Context{}, users, items, {1, 1, 1}, Candidates::kNegatives); },
-              ThrowsMessage<Error>(HasSubstr("there are 2 items for 3 rows")));
+  EXPECT_THAT(
+      [&] {
+        match(Context{}, users, items, {1, 1, 1}, Candidates::kNegatives);
+      },
+      ThrowsMessage<Error>(HasSubstr("there are 2 items for 3 rows")));
 }
 
 TEST(Matching, WhatDoesNotFitIsRefused) {
@@ -142,6 +145,46 @@ TEST(Matching, WhatDoesNotFitIsRefused) {
               ThrowsMessage<Error>(HasSubstr("users are rows of the batch")));
   EXPECT_THAT([&] { rank(wide, wide, 0.0f); },
               ThrowsMessage<Error>(HasSubstr("the temperature is 0")));
+}
+
+// Against sums of squares, and their slopes; no gradient reaches y.
+TEST_P(MatchingTest, MimicryIsASumOrWhereRowsHaveWeightsTheirMean) {
+  constexpr int64_t kRows = 5, kCols = 3;
+  for (const bool is_weighted : {false, true}) {
+    Graph graph(1);
+    const Node x = graph.trained_input("x", kCols), y = graph.trained_input("y", kCols),
+               label = graph.input("label", 1), weight = graph.input("weight", 1);
+    Graph::Target target{.labels = label, .factor = 0.25f};
+    if (is_weighted) target.weights = weight;
+    mimicry_loss(graph, x, y, target);
+    graph.prepare(context_, kRows + 2);
+    graph.set_rows(kRows);
+    std::vector<float> left, right, weights, expected;
+    for (int64_t i = 0; i < kRows * kCols; ++i) {
+      left.push_back(random_normal(1, 1, i));
+      right.push_back(random_normal(1, 2, i));
+    }
+    double all = 0.0, sum = 0.0;
+    for (int64_t r = 0; r < kRows; ++r) all += weights.emplace_back(0.5f + static_cast<float>(r));
+    for (int64_t i = 0; i < kRows * kCols; ++i) {
+      const double share = 0.25 * (is_weighted ? weights[i / kCols] / all : 1.0);
+      const double difference = static_cast<double>(left[i]) - right[i];
+      sum += share * difference * difference;
+      expected.push_back(static_cast<float>(2 * share * difference));
+    }
+    to_device(context_, left, graph.value(x));
+    to_device(context_, right, graph.value(y));
+    to_device(context_, weights, graph.value(weight));
+    to_device(context_, std::vector<float>(kRows, 1.0f), graph.value(label));
+    graph.forward(context_, Phase::kTrain, 0);
+    EXPECT_NEAR(graph.loss(context_), sum, 1e-5 * sum);
+    graph.backward(context_);
+    const std::vector<float> actual = to_host(context_, graph.gradient(x));
+    for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5);
+    EXPECT_THAT(to_host(context_, graph.gradient(y)), testing::Each(0.0f));
+    graph.forward(context_, Phase::kEval, 0);
+    EXPECT_EQ(graph.loss(context_), 0.0);
+  }
 }
 
 }  // namespace

@@ -250,7 +250,11 @@ StoreLock::StoreLock(RemoteStorage& storage, const std::string& folder, StoreLoc
       object_name_(name_of_claim(options.owner.id)) {
   claim_.acquire();
   thread_ = std::thread([this] { beat(); });
-  storage.remove_unfinished(folder);  // of processes that were killed
+  try {
+    storage.remove_unfinished(folder);     // of processes that were killed
+  } catch (const std::exception& error) {  // seldom is anything there, and few may ask
+    log_debug(cat("cannot remove unfinished uploads: ", error.what()));
+  }
 }
 
 StoreLock::~StoreLock() {

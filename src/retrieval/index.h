@@ -87,9 +87,11 @@ class Index {
   // Makes one segment, and new lists, of all items.
   void rebuild(const Context& context);
 
-  // Writes a folder (docs/formats.md), which must not exist.
+  // Writes a folder (docs/formats.md), which must not exist. It appears whole or not at all.
   void save(const std::string& folder) const;
-  // Throws Error that names the file: kNotFound, kCorruption.
+  // Throws Error that names the file: kNotFound without a manifest, kCorruption for damage,
+  // kInvalidArgument for a folder of something else, one of a newer format, or a kind that the
+  // device of `context` does not search.
   static std::unique_ptr<Index> load(const Context& context, const std::string& folder);
 
  private:

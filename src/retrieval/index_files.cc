@@ -1,12 +1,11 @@
 // Index::save and Index::load.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/files/atomic_folder.h"
 #include "core/files/file.h"
 #include "core/math/checksum.h"
 #include "core/text/json_error.h"
@@ -24,28 +23,14 @@ using Json = nlohmann::ordered_json;
 constexpr const char *kFormat = "emblem-index", *kManifest = "manifest.json";
 constexpr int64_t kFormatVersion = 1;
 
-// A folder that appears whole, under its name, or not at all.
-class NewFolder {
+// An index in the making.
+class NewIndex {
  public:
-  explicit NewFolder(std::string path) : path_(std::move(path)) {
-    while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
-    EMBLEM_REQUIRE(!path_.empty(), "an index cannot be saved without a name");
-    EMBLEM_REQUIRE(!fs::exists(path_), path_, " exists already; save the index as another folder");
-    const fs::path folder = fs::path(path_).parent_path();
-    hidden_ = (folder / cat(".", fs::path(path_).filename().string(), ".", ::getpid())).string();
-    remove_path(hidden_);
-    make_folders(hidden_);
-  }
-  ~NewFolder() {
-    std::error_code ignored;
-    fs::remove_all(hidden_, ignored);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
+  explicit NewIndex(const std::string& path) : folder_(path, "the index") {}
 
   template <class T>
   void write(const std::string& name, std::span<const T> values) {
-    FileWriter file(hidden_ + "/" + name);
+    FileWriter file(folder_.path() + "/" + name);
     file.write(values.data(), values.size_bytes());
     file.finish();
     files_[name] = {{"bytes", file.bytes_written()},
@@ -54,17 +39,14 @@ class NewFolder {
 
   void finish(Json manifest) {
     manifest["files"] = files_;
-    FileWriter file(hidden_ + "/" + kManifest);
+    FileWriter file(folder_.path() + "/" + kManifest);
     file.write(set_self_checksum(manifest.dump(1) + "\n"));
     file.finish();
-    sync_directory(hidden_);
-    rename_path(hidden_, path_);
-    const std::string parent = fs::path(path_).parent_path().string();
-    sync_directory(parent.empty() ? "." : parent);
+    folder_.commit();
   }
 
  private:
-  std::string path_, hidden_;
+  AtomicFolder folder_;
   Json files_ = Json::object();
 };
 
@@ -159,6 +141,17 @@ ItemTable read_items(const SavedFolder& folder, const IndexSettings& settings) {
   return items;
 }
 
+// What `make` gives; the content of a file is what it refuses.
+template <class Make>
+auto made_of(const SavedFolder& folder, std::string_view file, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    folder.damaged(file, cat("cannot be used: ", error.what()));
+  }
+}
+
 ItemTable part_of_items(const ItemTable& items, int64_t begin, int64_t end) {
   ItemTable part{.rows = ItemRows(items.rows.type(), items.rows.dim()),
                  .ids = {items.ids.begin() + begin, items.ids.begin() + end},
@@ -181,7 +174,7 @@ void Index::save(const std::string& folder) const {
       if (at == 0 && now->centroids != nullptr) lists.push_back(items.rows.count() - before);
     }
   }
-  NewFolder to(folder);
+  NewIndex to(folder);
   to.write<int64_t>("id", items.ids);
   to.write("vector", items.rows.bytes());
   if (settings_.dtype == DType::kInt8) to.write("scale", items.rows.scales());
@@ -209,8 +202,12 @@ std::unique_ptr<Index> Index::load(const Context& context, const std::string& pa
   const SavedFolder folder(path);
   try {
     const IndexSettings settings = settings_of(folder.manifest());
-    auto index = std::make_unique<Index>(settings);
+    auto index = made_of(folder, kManifest, [&] { return std::make_unique<Index>(settings); });
     index->require_device(context);
+    const auto part_of = [&](ItemTable table, std::vector<int64_t> lists) {
+      return made_of(folder, "id",
+                     [&] { return index->part_of(context, std::move(table), std::move(lists)); });
+    };
     ItemTable items = read_items(folder, settings);
     const int64_t count = items.rows.count(), centroids = folder.manifest().at("centroids");
     State state;
@@ -228,13 +225,15 @@ std::unique_ptr<Index> Index::load(const Context& context, const std::string& pa
           folder.read<HostVector<std::byte>>("centroid", centroids * table.rows.row_bytes()), {});
       for (int64_t i = 0; i < centroids; ++i) table.ids.push_back(i);
       table.attributes.resize(static_cast<size_t>(centroids));
-      state.centroids = index->part_of(context, std::move(table), {centroids}).segment;
-      state.parts.push_back(index->part_of(context, part_of_items(items, 0, listed), lists));
+      state.centroids = part_of(std::move(table), {centroids}).segment;
+      state.parts.push_back(part_of(part_of_items(items, 0, listed), lists));
+      for (int64_t i = listed; i < count; ++i)
+        if (state.parts[0].segment->find(items.ids[i]))
+          folder.damaged("id", cat("holds item ", items.ids[i], " twice"));
       if (listed < count)
-        state.parts.push_back(
-            index->part_of(context, part_of_items(items, listed, count), {count - listed}));
+        state.parts.push_back(part_of(part_of_items(items, listed, count), {count - listed}));
     } else if (count > 0) {
-      state.parts.push_back(index->part_of(context, std::move(items), {count}));
+      state.parts.push_back(part_of(std::move(items), {count}));
     }
     index->set_state(std::move(state));
     return index;

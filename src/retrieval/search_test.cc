@@ -134,7 +134,7 @@ TEST_P(Search, EqualScoresAreInTheOrderOfIds) {
 }
 
 TEST_P(Search, ItemsInTheOrderOfTheirScoresOverflowNoBuffer) {
-  constexpr int64_t kDim = 4, kItems = 6000;
+  constexpr int64_t kDim = 4, kItems = 24000;  // more than a GPU's buffer of candidates holds
   for (const float sign : {1.0f, -1.0f}) {
     std::vector<float> vectors(kItems * kDim, 1.0f);
     for (int64_t i = 0; i < kItems; ++i) vectors[i * kDim] = sign * static_cast<float>(i) / 64;

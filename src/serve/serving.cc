@@ -5,6 +5,7 @@
 #include "serve/engine/hps/hps_options.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
+#include "serve/engine/retrieval/index_servable.h"
 #include "serve/http/routes.h"
 #include "serve/http/status/health.h"
 #include "serve/http/status/metrics_text.h"
@@ -131,9 +132,9 @@ struct Serving::State {
                             const inference::ModelConfig& config, const std::string& where,
                             ParameterServer&) {
         check_splittable(config, where);
-        return open_pipeline(name, version, folder,
-                             model_options(config, *describe_pipeline(folder), where),
-                             *table_servers);
+        const ModelOptions of_model = model_options(config, *describe_version(folder), where);
+        return with_index(open_pipeline(name, version, folder, of_model, *table_servers), version,
+                          folder, of_model.threads);
       };
     }
     return options;
@@ -168,6 +169,11 @@ Serving::Serving(const ServingOptions& options) {
   state_ = std::make_unique<State>(options);
 }
 Serving::~Serving() = default;
+
+std::string host_and_port(const std::string& host, int port) {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return is_v6 ? cat("[", host, "]:", port) : cat(host, ":", port);
+}
 
 uint16_t Serving::http_port() const { return state_->http.port(); }
 uint16_t Serving::grpc_port() const { return state_->grpc.port(); }

@@ -31,6 +31,9 @@ struct ServingOptions {
   std::optional<TableServersOptions> table_servers;
 };
 
+// "127.0.0.1:8000", "[::1]:8000".
+std::string host_and_port(const std::string& host, int port);
+
 // Loads the models, then listens.
 class Serving {
  public:

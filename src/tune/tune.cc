@@ -1,18 +1,15 @@
 #include "tune/tune.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <optional>
 #include <set>
 
 #include "config/load/load.h"
+#include "core/files/temporary_folder.h"
 #include "core/text/text.h"
 #include "data/format/local_input.h"
 #include "data/source/storage.h"
@@ -28,32 +25,6 @@ constexpr double kLeastGain = 1e-3;
 // Of the steps, so that the first trials leave some to the others.
 constexpr int64_t kShareOfATrial = 4;
 constexpr double kFewestRows = 200;
-
-// Folders of trials, one after the other.
-class TrialFolder {
- public:
-  TrialFolder() {
-    std::error_code error;
-    const auto root = std::filesystem::temp_directory_path(error);
-    path_ = (root / "emblem_tune_XXXXXX").string();
-    if (error || mkdtemp(path_.data()) == nullptr)
-      throw Error(ErrorCode::kUnavailable,
-                  cat("cannot make a folder for the trials in ", root.string(), ": ",
-                      error ? error.message() : std::strerror(errno)));
-  }
-  ~TrialFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TrialFolder(const TrialFolder&) = delete;
-  TrialFolder& operator=(const TrialFolder&) = delete;
-
-  std::string next() { return cat(path_, "/", ++count_); }
-
- private:
-  std::string path_;
-  int count_ = 0;
-};
 
 class Search {
  public:
@@ -126,7 +97,7 @@ class Search {
     constexpr double kMostKept = 1e5;
     settings.eval_input.clear();
     settings.holdout_ratio = std::min(0.2, kMostKept / draft_.rows());
-    settings.model_dir = folder_.next();
+    settings.model_dir = cat(folder_.path(), "/", ++trained_);
     settings.training->patience = std::max<int64_t>(settings.training->patience / 2, 2);
     config::PipelineConfig config = parse_pipeline(draft_.text(settings), "the pipeline");
     if (is_memory_address(config.train_input_path()))
@@ -192,7 +163,8 @@ class Search {
   const std::string metric_;
   const std::vector<Move> moves_;
   const int parts_;  // ways to keep rows that each settings are compared by
-  TrialFolder folder_;
+  const TemporaryFolder folder_{"emblem_tune"};
+  int trained_ = 0;  // models in it, one after the other
   PipelineSettings best_;
   std::vector<double> losses_;  // of the best, by part
   std::vector<TuneTrial> trials_;

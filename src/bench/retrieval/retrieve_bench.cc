@@ -8,6 +8,7 @@
 
 #include "bench/machine/ceilings.h"
 #include "bench/machine/gpu_timer.h"
+#include "bench/result/sample_statistics.h"
 #include "core/math/random.h"
 #include "core/threads/thread_pool.h"
 #include "emblem/error.h"
@@ -136,11 +137,6 @@ double recall_of(const std::vector<std::vector<ScoredItem>>& found,
 
 struct SearchTimes {
   std::vector<double> wall, cpu;  // seconds of each search
-
-  static double median(std::vector<double> values) {
-    std::ranges::sort(values);
-    return values[values.size() / 2];
-  }
 };
 
 // Searches of `users` queries, in turn those of `queries`.
@@ -268,19 +264,19 @@ BenchResult measure(const Context& context, const RetrieveOptions& of, const Mea
                     const std::vector<float>& queries, int64_t users) {
   const SearchTimes times = time_searches(context, of, measured.index, queries, users);
   const std::vector<double>& used = by_cpu_time(context) ? times.cpu : times.wall;
-  const double seconds = *std::ranges::min_element(used), usual = SearchTimes::median(used);
+  const double seconds = *std::ranges::min_element(used), usual = median_of(used).value;
   BenchResult result = begin_result("retrieve", name_of(of, users));
   add_settings(context, of, measured.index, users, result);
   result.metrics = {
       {"queries_per_second", {static_cast<double>(users) / usual, "queries/s", Better::kHigher}},
       {"search_seconds", {usual, "s", Better::kLower}},
       {"best_search_seconds", {seconds, "s", Better::kLower}},
-      {"wall_seconds_p50", {SearchTimes::median(times.wall), "s", Better::kLower}},
+      {"wall_seconds_p50", {median_of(times.wall).value, "s", Better::kLower}},
       {"build_seconds", {measured.build_seconds, "s", Better::kLower}},
       {"index_memory", {static_cast<double>(measured.index.memory_bytes()), "B", Better::kLower}}};
   if (measured.exact != nullptr) {
     const SearchTimes flat = time_searches(context, of, *measured.exact, queries, users);
-    const double flat_usual = SearchTimes::median(by_cpu_time(context) ? flat.cpu : flat.wall);
+    const double flat_usual = median_of(by_cpu_time(context) ? flat.cpu : flat.wall).value;
     result.metrics.push_back({cat("recall_at_", of.top_k), {measured.recall, "", Better::kHigher}});
     result.metrics.push_back({"flat_search_seconds", {flat_usual, "s", Better::kLower}});
     result.metrics.push_back({"times_flat", {flat_usual / usual, "x", Better::kHigher}});

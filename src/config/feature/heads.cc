@@ -70,17 +70,21 @@ HeadSpec head_of(const TowerSpec& tower, const config::PipelineConfig& config,
   return head;
 }
 
-// The heads of a matching model: how rows rank their candidates, and the vectors of both towers.
+// The heads of a matching model: how rows rank their candidates, and the vectors of both towers,
+// those of a row one after the other; without the tower of items, the vectors of users alone.
 std::vector<HeadSpec> matching_heads(const MatchingSpec& matching, HeadSpec ranks) {
   ranks.role = HeadSpec::Role::kRanks;
   ranks.classes = kRankColumns;
-  std::vector<HeadSpec> heads = {std::move(ranks)};
-  for (const char* tower : {"user_tower", "item_tower"}) {
+  std::vector<HeadSpec> heads;
+  if (matching.has_item_tower) heads.push_back(std::move(ranks));
+  const auto add = [&](const char* tower, int64_t count) {
     HeadSpec& vectors = heads.emplace_back();
     vectors.name = tower;
     vectors.role = HeadSpec::Role::kVector;
-    vectors.classes = matching.vector_dim();
-  }
+    vectors.classes = count * matching.vector_dim();
+  };
+  add("user_tower", matching.vectors);
+  if (matching.has_item_tower) add("item_tower", 1);
   return heads;
 }
 

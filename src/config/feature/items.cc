@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "config/feature/matching.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -89,9 +90,7 @@ void sample_for_evaluation(config::DataConfig* data) {
 void remove_sampler(config::PipelineConfig* config) {
   if (!config->data_config().has_negative_sampler()) return;
   config->mutable_data_config()->clear_negative_sampler();
-  config::ModelConfig& model = *config->mutable_model_config();
-  if (model.has_dssm()) model.mutable_dssm()->set_in_batch_negative(true);
-  if (model.has_dssm_v2()) model.mutable_dssm_v2()->set_in_batch_negative(true);
+  set_in_batch_negative(config->mutable_model_config());
 }
 
 int64_t items_in(const FeatureLayout& layout) {

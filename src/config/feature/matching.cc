@@ -1,14 +1,32 @@
 #include "config/feature/matching.h"
 
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+
+#include "emblem/error.h"
+
 namespace emblem {
 namespace {
 
-// What the messages of matching models share.
+MatchingTower matching_tower_of(const config::Tower& tower) {
+  return {{tower.input()}, tower.mlp()};
+}
+
+MatchingTower matching_tower_of(const config::DATTower& tower) {
+  return {{tower.input(), tower.augment_input()}, tower.mlp()};
+}
+
+MatchingTower matching_tower_of(const config::MINDUserTower& tower) {
+  return {{tower.input(), tower.history_input()}, tower.concat_mlp(), "concat_mlp"};
+}
+
 template <class Model>
-MatchingSpec shared_by_matching(const Model& model) {
+MatchingSpec matching_spec_of(const Model& model) {
   MatchingSpec spec;
-  spec.user = model.user_tower();
-  spec.item = model.item_tower();
+  spec.user = matching_tower_of(model.user_tower());
+  spec.item = matching_tower_of(model.item_tower());
+  spec.has_item_tower = model.has_item_tower();
   spec.output_dim = model.output_dim();
   spec.similarity = model.similarity();
   spec.temperature = model.temperature();
@@ -20,16 +38,59 @@ MatchingSpec shared_by_matching(const Model& model) {
 
 int64_t MatchingSpec::vector_dim() const {
   if (output_dim > 0) return output_dim;
-  const int layers = user.mlp().hidden_units_size();
-  return layers == 0 ? 0 : user.mlp().hidden_units(layers - 1);
+  const int layers = user.mlp.hidden_units_size();
+  return layers == 0 ? 0 : user.mlp.hidden_units(layers - 1);
 }
 
 std::optional<MatchingSpec> matching_of(const config::ModelConfig& model) {
-  if (model.has_dssm()) return shared_by_matching(model.dssm());
-  if (!model.has_dssm_v2()) return std::nullopt;
-  MatchingSpec spec = shared_by_matching(model.dssm_v2());
-  spec.shares_tables = true;
+  if (model.has_dssm()) return matching_spec_of(model.dssm());
+  if (model.has_dat()) return matching_spec_of(model.dat());
+  if (model.has_dssm_v2()) {
+    MatchingSpec spec = matching_spec_of(model.dssm_v2());
+    spec.shares_tables = true;
+    return spec;
+  }
+  if (!model.has_mind()) return std::nullopt;
+  MatchingSpec spec = matching_spec_of(model.mind());
+  spec.vectors = model.mind().user_tower().capsule_config().max_k();
   return spec;
+}
+
+void set_in_batch_negative(config::ModelConfig* model) {
+  if (model->has_dssm()) model->mutable_dssm()->set_in_batch_negative(true);
+  if (model->has_dssm_v2()) model->mutable_dssm_v2()->set_in_batch_negative(true);
+  if (model->has_dat()) model->mutable_dat()->set_in_batch_negative(true);
+  if (model->has_mind()) model->mutable_mind()->set_in_batch_negative(true);
+}
+
+MatchingSpec require_towers(const config::ModelConfig& model, const std::string& purpose) {
+  const auto spec = matching_of(model);
+  const auto* field = model.GetDescriptor()->FindFieldByNumber(model.model_case());
+  const std::string name = field == nullptr ? "a model without a name" : field->name();
+  EMBLEM_REQUIRE(spec, purpose,
+                 " needs a model with towers for users and items (dssm, dssm_v2, dat, mind), ",
+                 "but this one is ", name);
+  EMBLEM_REQUIRE(
+      spec->has_item_tower, purpose, " needs the tower of items, which this ", name,
+      " does not have: it was written with an index; use the checkpoint of its training");
+  return *spec;
+}
+
+void remove_item_tower(config::ModelConfig* model) {
+  const auto spec = matching_of(*model);
+  if (!spec || !spec->has_item_tower) return;
+  if (model->has_dssm()) model->mutable_dssm()->clear_item_tower();
+  if (model->has_dssm_v2()) model->mutable_dssm_v2()->clear_item_tower();
+  if (model->has_dat()) model->mutable_dat()->clear_item_tower();
+  if (model->has_mind()) model->mutable_mind()->clear_item_tower();
+  auto* groups = model->mutable_feature_groups();
+  for (int i = groups->size() - 1; i >= 0; --i) {
+    const std::string& group = groups->Get(i).group_name();
+    const auto is_read_by = [&](const MatchingTower& tower) {
+      return std::ranges::find(tower.groups, group) != tower.groups.end();
+    };
+    if (is_read_by(spec->item) && !is_read_by(spec->user)) groups->DeleteSubrange(i, 1);
+  }
 }
 
 }  // namespace emblem

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "config/load/run_names.h"
 #include "config/proto/data.pb.h"
 #include "core/files/file.h"
+#include "core/text/parse_number.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -31,12 +31,6 @@ using google::protobuf::Message;
 constexpr size_t kMostNames = kLongestRun, kMostBytes = size_t{64} << 20;
 
 bool has_braces(const std::string& text) { return text.find_first_of("{}") != std::string::npos; }
-
-bool read_number(const std::string& digits, int64_t* number) {
-  const char* end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, *number);
-  return error == std::errc() && rest == end && *number >= 0;
-}
 
 // Names that runs stand for, with what is copied for each.
 class NameCount {
@@ -276,11 +270,11 @@ std::vector<std::string> expand_run(const std::string& text) {
               dots < close,
           "its braces do not hold FIRST..LAST");
   const std::string first_digits = text.substr(open + 1, dots - open - 1);
-  const std::string last_digits = text.substr(dots + 2, close - dots - 2);
+  const auto first_given = parse_number<int64_t>(first_digits);
+  const auto last_given = parse_number<int64_t>(text.substr(dots + 2, close - dots - 2));
   const std::string before = text.substr(0, open), after = text.substr(close + 1);
-  int64_t first = 0, last = 0;
-  require(read_number(first_digits, &first) && read_number(last_digits, &last),
-          "its braces do not hold two numbers");
+  const int64_t first = first_given.value_or(-1), last = last_given.value_or(-1);
+  require(first >= 0 && last >= 0, "its braces do not hold two numbers");
   require(!has_braces(after), "it has more than one pair of braces");
   require(first <= last, cat("it counts down from ", first, " to ", last));
   require(last - first < kLongestRun, cat("it is longer than ", kLongestRun));

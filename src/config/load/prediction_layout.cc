@@ -1,9 +1,12 @@
 #include "config/load/prediction_layout.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_set>
 
+#include "config/feature/items.h"
+#include "config/feature/matching.h"
 #include "config/feature/towers.h"
 #include "loss/from_config.h"
 #include "metric/kinds.h"
@@ -13,13 +16,15 @@ namespace {
 
 using NameSet = std::unordered_set<std::string>;
 
+void add_names(const config::FeatureGroupConfig& group, NameSet& names) {
+  names.insert(group.feature_names().begin(), group.feature_names().end());
+  for (const config::SeqGroupConfig& nested : group.sequence_groups())
+    names.insert(nested.feature_names().begin(), nested.feature_names().end());
+}
+
 NameSet names_in_groups(const config::ModelConfig& model) {
   NameSet names;
-  for (const config::FeatureGroupConfig& group : model.feature_groups()) {
-    names.insert(group.feature_names().begin(), group.feature_names().end());
-    for (const config::SeqGroupConfig& nested : group.sequence_groups())
-      names.insert(nested.feature_names().begin(), nested.feature_names().end());
-  }
+  for (const config::FeatureGroupConfig& group : model.feature_groups()) add_names(group, names);
   return names;
 }
 
@@ -60,6 +65,26 @@ FeatureLayout with_inputs_of(NameSet read, FeatureLayout layout) {
 
 FeatureLayout prediction_layout(FeatureLayout layout, const config::ModelConfig& model) {
   return with_inputs_of(names_in_groups(model), std::move(layout));
+}
+
+FeatureLayout prediction_layout(FeatureLayout layout, const config::ModelConfig& model,
+                                std::span<const OutputSpec> outputs) {
+  const auto matching = matching_of(model);
+  if (!matching || !matching->has_item_tower || items_in(layout) >= 0)
+    return prediction_layout(std::move(layout), model);
+  // Heads of a matching model: ranks, vectors of users, vectors of items.
+  constexpr int64_t kUsers = 1, kItems = 2;
+  std::set<std::string> groups;
+  for (const OutputSpec& output : outputs) {
+    if (output.head != kItems)
+      groups.insert(matching->user.groups.begin(), matching->user.groups.end());
+    if (output.head != kUsers)
+      groups.insert(matching->item.groups.begin(), matching->item.groups.end());
+  }
+  NameSet read;
+  for (const config::FeatureGroupConfig& group : model.feature_groups())
+    if (groups.contains(group.group_name())) add_names(group, read);
+  return with_inputs_of(std::move(read), std::move(layout));
 }
 
 FeatureLayout training_layout(FeatureLayout layout, const config::ModelConfig& model) {

@@ -1,18 +1,13 @@
 #include "config/load/run_names.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "core/text/parse_number.h"
 
 namespace emblem {
 namespace {
 
 constexpr size_t kLongestInner = 40;  // bytes between braces
-
-bool read_whole(std::string_view digits, int64_t* number) {
-  const char* end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, *number);
-  return error == std::errc() && rest == end && *number >= 0;
-}
 
 }  // namespace
 
@@ -23,12 +18,11 @@ size_t names_of_runs(std::string_view text) {
     const std::string_view ahead = text.substr(open + 1, kLongestInner);
     const std::string_view inner = ahead.substr(0, ahead.find('}'));
     const size_t dots = inner.find("..");
-    int64_t first = 0, last = 0;
-    if (inner.size() == ahead.size() || dots == std::string_view::npos ||
-        !read_whole(inner.substr(0, dots), &first) || !read_whole(inner.substr(dots + 2), &last) ||
-        last < first)
-      continue;
-    names += static_cast<size_t>(std::min(last - first + 1, kLongestRun));
+    if (inner.size() == ahead.size() || dots == std::string_view::npos) continue;
+    const auto first = parse_number<int64_t>(inner.substr(0, dots));
+    const auto last = parse_number<int64_t>(inner.substr(dots + 2));
+    if (!first || !last || *first < 0 || *last < *first) continue;
+    names += static_cast<size_t>(std::min(*last - *first, kLongestRun - 1)) + 1;
   }
   return names;
 }

@@ -37,6 +37,11 @@ TEST(Runs, WhatIsNotARunIsAnError) {
               ThrowsMessage<Error>(HasSubstr("it is longer than 100000")));
 }
 
+TEST(Runs, AreCountedBeforeTheyAreMade) {
+  EXPECT_EQ(names_of_runs("a{1..3} b{7..7} c{3..1} d{x..2} e{1..} f"), 4u);
+  EXPECT_EQ(names_of_runs("a{0..9223372036854775807}"), size_t{kLongestRun});
+}
+
 TEST(Runs, AllTogetherAreLimited) {
   const std::string many =
       R"(feature_configs { raw_feature { feature_name: "x{1..60000}" default_value: "TEXT" } })";

@@ -12,10 +12,8 @@
 namespace emblem {
 namespace {
 
-// The scope of a thread cannot be handed down to operator new in another way. Read at every
-// allocation: a shared library would otherwise call a function for its address.
-[[gnu::tls_model("initial-exec")]] thread_local constinit HeapAccount::Scope* current_scope =
-    nullptr;
+// The scope of a thread cannot be handed down to operator new in another way.
+thread_local constinit HeapAccount::Scope* current_scope = nullptr;
 
 // Small blocks are taken in steps.
 constexpr size_t kStep = size_t{256} << 10;

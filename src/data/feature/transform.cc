@@ -42,9 +42,11 @@ FeatureTransform::FeatureTransform(const config::DataConfig& data, const Feature
     for (const Source& source : step.sources)
       if (source.kind == FeatureInput::Source::kFeature) steps_[source.at].is_read = true;
     add_absent(features.features[at]);
+    const FeatureSpec& feature = features.features[at];
+    if (feature.kind == FeatureKind::kSparse && !feature.is_intermediate)
+      sequence_of_sparse_[static_cast<size_t>(feature.sparse_index)] =
+          static_cast<int32_t>(feature.sequence);
     if (!step.is_in_batch) continue;
-    if (features.features[at].kind == FeatureKind::kSparse)
-      sequence_of_sparse_[step.sparse_index] = static_cast<int32_t>(step.sequence);
     if (step.sequence < 0) (is_plain_number(step) ? plain_numbers_ : others_).push_back(at);
   }
   for (const SequenceSpec& sequence : features.sequences) {
@@ -158,17 +160,13 @@ FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
   out.resize_sparse(sparse_count_);
   out.resize_sequences(sequences_.size());
   for (size_t i = 0; i < sparse_count_; ++i) out.sparse[i].sequence = sequence_of_sparse_[i];
-  for (const size_t i : absent_) {
-    out.sparse[i].keys.clear();
-    out.sparse[i].weights.clear();
-    out.sparse[i].offsets.assign(static_cast<size_t>(rows) + 1, 0);
-  }
   labels_.read(piece.block, out, marks, run.counts);
   compute_columns(run);
   out.dense.resize(static_cast<size_t>(rows * dense_cols_));
   if (has_absent_numbers_) std::fill(out.dense.begin(), out.dense.end(), 0.0f);
   read_plain_numbers(run);
   for (size_t s = 0; s < sequences_.size(); ++s) read_sequence(s, run);
+  add_empty_bags(out);
   for (const size_t at : others_)
     read_feature(steps_[at], BagView(value_of(steps_[at], piece), rows), run);
   if (bad_rows_ == BadRowHandling::kSkip) {
@@ -178,6 +176,18 @@ FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
     std::swap(out.kept, piece.kept);
   }
   return run.counts;
+}
+
+// A bag for each row, or each element of its sequence, of every feature without inputs.
+void FeatureTransform::add_empty_bags(Batch& out) const {
+  for (const size_t i : absent_) {
+    const int32_t sequence = sequence_of_sparse_[i];
+    const int64_t bags =
+        sequence < 0 ? out.rows : out.sequences[static_cast<size_t>(sequence)].elements();
+    out.sparse[i].keys.clear();
+    out.sparse[i].weights.clear();
+    out.sparse[i].offsets.assign(static_cast<size_t>(bags) + 1, 0);
+  }
 }
 
 // The value before it is normalized and becomes keys.

@@ -14,7 +14,7 @@
 #include "data/feature/feature_counts.h"
 #include "data/feature/key_rule.h"
 #include "data/feature/label_reader.h"
-#include "data/feature/number_rule.h"
+#include "data/feature/number/number_rule.h"
 #include "data/feature/row_marks.h"
 #include "data/format/decoder.h"
 
@@ -102,6 +102,7 @@ class FeatureTransform {
   void read_plain_numbers(Run& run) const;
   void mark_odd_numbers(const Step& step, int64_t begin, int64_t end, Run& run) const;
   void read_feature(const Step& step, const BagView& bags, Run& run) const;
+  void add_empty_bags(Batch& out) const;
   void read_sequence(size_t sequence, Run& run) const;
   Batch blank_row(std::pmr::memory_resource* memory) const;
 

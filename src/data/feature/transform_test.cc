@@ -7,7 +7,7 @@
 
 #include "config/load/prediction_layout.h"
 #include "core/math/hash.h"
-#include "data/feature/normalizer.h"
+#include "data/feature/number/normalizer.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 
@@ -130,9 +130,9 @@ TEST(Transform, FeaturesThatNothingReadsAreNotComputed) {
   const Batch predicted = read(prediction_layout(pipeline.features, model), rows);
   EXPECT_THAT(predicted.dense, ElementsAre(0, 0, 3, 0, 0, 4)) << "e, n, b";
   EXPECT_THAT(predicted.sparse[0].keys, IsEmpty());
-  EXPECT_THAT(predicted.sparse[1].offsets, ElementsAre(0, 0, 0)) << "s__i";
+  EXPECT_THAT(predicted.sparse[1].offsets, ElementsAre(0)) << "s__i: no elements";
   EXPECT_THAT(predicted.sequences[0].offsets, ElementsAre(0, 0, 0));
-  EXPECT_THAT(predicted.sparse[2].offsets, ElementsAre(0, 0, 0)) << "t__i";
+  EXPECT_THAT(predicted.sparse[2].offsets, ElementsAre(0, 0, 0, 0)) << "t__i: a bag per element";
   EXPECT_THAT(predicted.sequences[1].offsets, ElementsAre(0, 2, 3));
   EXPECT_THAT(predicted.sequences[1].numbers, ElementsAre(5, 0, 6, 0, 7, 0)) << "q, p";
   const Batch trained = read(training_layout(pipeline.features, model), rows);
@@ -153,16 +153,16 @@ TEST(Transform, NumbersFillTheBinsBelowThem) {
     feature_configs { raw_feature { feature_name: "z" } }
     feature_configs { raw_feature { feature_name: "l" expression: "user:z" normalizer: "method=minmax,min=0,max=4"
                                     piecewise_linear: [0, 1] } })"));
-  EXPECT_THAT(batch.dense, ElementsAre(0.75f, 0, 0, 0,       //
-                                       1, 0.5f, 1, 0.25f,    // the default
-                                       1, 1, 2, 0.5f,        //
+  EXPECT_THAT(batch.dense, ElementsAre(0.75f, 0, 0, 0,     //
+                                       1, 0.5f, 1, 0.25f,  // the default
+                                       1, 1, 2, 0.5f,      //
                                        0, 0, 3, 0.75f));
 }
 
 TEST(Transform, TextThatIsNoNumberFillsNoBin) {
   const Batch batch = read_csv("label,a\n1,3\n0,x\n", pipeline_with(R"(
     feature_configs { raw_feature { feature_name: "a" piecewise_linear: [0, 4] } })",
-                                                                      "max_bad_rows: 1"));
+                                                                    "max_bad_rows: 1"));
   EXPECT_THAT(batch.dense, ElementsAre(0.75f));
 }
 

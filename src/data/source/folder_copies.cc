@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "core/files/file.h"
+#include "core/system/log.h"
 #include "core/text/text.h"
 #include "data/source/file_lock.h"
 #include "emblem/error.h"
@@ -121,7 +122,11 @@ void remove_unused_copies(const std::string& cache, const std::string& prefix) {
     if (const std::string name = entry->path().filename().string();
         name.starts_with(prefix) && entry->is_directory(ignored))
       names.push_back(name);
-  for (const std::string& name : names) remove_copy(copy_path(cache, name));
+  for (const std::string& name : names) try {
+      remove_copy(copy_path(cache, name));
+    } catch (const Error& error) {  // of another user
+      log_debug(cat("cannot remove ", copy_path(cache, name), ": ", error.what()));
+    }
 }
 
 void remove_locked_copy(const std::string& path) {

@@ -15,6 +15,10 @@ void KnownObjects::add(const std::vector<ObjectInfo>& found) {
       known_, [&](const auto& known) { return known.second.listing + kKeptListings <= listings_; });
 }
 
+void KnownObjects::add_one(const ObjectInfo& info) {
+  if (known_.size() < most_) known_[info.uri] = {info, listings_};
+}
+
 std::optional<ObjectInfo> KnownObjects::find(const std::string& uri) const {
   const auto known = known_.find(uri);
   return known == known_.end() ? std::nullopt : std::optional(known->second.info);

@@ -23,6 +23,8 @@ class KnownObjects {
   // What a listing has found. When more than `most` objects are known, those of older listings than
   // the last 8 are forgotten.
   void add(const std::vector<ObjectInfo>& found);
+  // One that was asked for by its name. Not remembered when `most` objects are known.
+  void add_one(const ObjectInfo& info);
   // As the last listing that had it.
   std::optional<ObjectInfo> find(const std::string& uri) const;
   size_t size() const { return known_.size(); }

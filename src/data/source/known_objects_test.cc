@@ -29,6 +29,16 @@ TEST(KnownObjects, AreAllKeptWhereTheyAreFew) {
   EXPECT_EQ(known.find("s3://b/x")->bytes, 99);
 }
 
+TEST(KnownObjects, OpenedByNameDisplaceNoListing) {
+  KnownObjects known(10);
+  std::vector<ObjectInfo> listed;
+  for (int i = 0; i < 20; ++i) listed.push_back({cat("s3://b/listed/", i), i});
+  known.add(listed);
+  for (int i = 0; i < 100; ++i) known.add_one({cat("s3://b/opened/", i), i});
+  EXPECT_EQ(known.find("s3://b/listed/19")->bytes, 19);
+  EXPECT_EQ(known.size(), 20u);
+}
+
 TEST(OpenObjects, AreSharedWhileTheyAreHeldAndForgottenLater) {
   OpenObjects open;
   int made = 0;

@@ -198,7 +198,7 @@ std::shared_ptr<ObjectFile> RemoteStorage::open(const std::string& text) {
       throw Error(ErrorCode::kNotFound,
                   cat("cannot open ", uri.shown(), ": there is no such object"));
     const std::lock_guard lock(mutex_);
-    known_.add({*info});
+    known_.add_one(*info);
   }
   if (info->bytes == 0)
     throw Error(ErrorCode::kCorruption, cat(uri.shown(), " is empty; expected a file with rows"));
@@ -236,9 +236,9 @@ std::string RemoteStorage::read_text(const std::string& text) {
   std::string content, before, problem;
   for (int attempt = 0; attempt < kDamagedAttempts; ++attempt) {
     content = read_range(*info, 0, info->bytes);
-    ContentMd5 sum(info->md5, info->bytes);
-    sum.add(content.data(), content.size());
-    problem = check.problem(uri, info->md5, sum.found());
+    problem = check.problem(uri, info->md5, info->bytes, [&](const ContentCheck::Take& take) {
+      take(content.data(), content.size());
+    });
     if (!problem.empty() && is_md5_of_parts(info->md5) && content == before) {
       check.accept_parts(uri, info->md5);
       problem.clear();
@@ -254,9 +254,9 @@ void RemoteStorage::check_copy(const ObjectInfo& object, const std::string& path
   ContentCheck& check = connection_of(uri).check;
   if (!check.compares(object.md5)) return;
   const MappedFile file(path);
-  ContentMd5 sum(object.md5, object.bytes);
-  sum.add(file.bytes().data(), file.bytes().size());
-  const std::string problem = check.problem(uri, object.md5, sum.found());
+  const std::string problem = check.problem(
+      uri, object.md5, object.bytes,
+      [&](const ContentCheck::Take& take) { take(file.bytes().data(), file.bytes().size()); });
   if (problem.empty()) return;
   if (!is_md5_of_parts(object.md5) || !arrives_again(object, file.bytes()))
     throw Error(ErrorCode::kUnavailable, problem);
@@ -285,15 +285,18 @@ void RemoteStorage::upload(const std::string& file, const std::string& text,
                            const BeforeWrite& before) {
   const ObjectUri uri = parse_object_uri(text);
   ObjectStore& store = store_of(uri);
-  const BeforeWrite before_piece = [&] {
-    ++counters_.activity->answers;
-    if (before) before();
-  };
-  with_retries(counters_, before, [&] { store.upload(file, uri, before_piece); });
+  with_retries(counters_, before, [&] {
+    BytesUnderWay bytes(*counters_.activity);
+    store.upload(file, uri, [&](int64_t under_way) {
+      bytes.set(under_way);
+      if (before) before();
+    });
+  });
 }
 
 void RemoteStorage::remove_unfinished(const std::string& text) {
   ObjectUri uri = parse_object_uri(text);
+  if (uri.key.empty()) return;  // of a whole bucket, which others use, too
   uri.key = folder_of(uri.key);
   store_of(uri).remove_unfinished(uri);
 }

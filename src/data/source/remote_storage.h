@@ -73,7 +73,8 @@ class RemoteStorage {
   void check_copy(const ObjectInfo& object, const std::string& file);
   void write_text(const std::string& uri, std::string_view text, const BeforeWrite& before = {});
   void upload(const std::string& file, const std::string& uri, const BeforeWrite& before = {});
-  // What uploads below it left that were never completed; the caller holds the lock of the folder.
+  // What uploads below it left that began more than a day ago and were never completed. Does
+  // nothing for a whole bucket.
   void remove_unfinished(const std::string& uri);
   void remove(const std::string& uri, const BeforeWrite& before = {});
   void remove_folder(const std::string& uri, const BeforeWrite& before = {});

@@ -12,8 +12,29 @@ namespace emblem {
 
 // Whether a store answers; may outlive the storage.
 struct StoreActivity {
-  std::atomic<int64_t> answers{0};  // requests that succeeded, and pieces of uploads
-  std::atomic<int64_t> waiting{0};  // requests under way, or about to be tried again
+  std::atomic<int64_t> answers{0};    // requests that succeeded, and pieces of uploads
+  std::atomic<int64_t> waiting{0};    // requests under way, or about to be tried again
+  std::atomic<int64_t> under_way{0};  // bytes of uploads that no answer has come for
+};
+
+// The share of one upload in them.
+class BytesUnderWay {
+ public:
+  explicit BytesUnderWay(StoreActivity& activity) : activity_(activity) {}
+  BytesUnderWay(const BytesUnderWay&) = delete;
+  BytesUnderWay& operator=(const BytesUnderWay&) = delete;
+  ~BytesUnderWay() { activity_.under_way -= bytes_; }
+
+  // Ahead of each piece, with it. Not more than before: the store has taken some.
+  void set(int64_t bytes) {
+    if (bytes < bytes_ || (bytes == bytes_ && bytes > 0)) ++activity_.answers;
+    activity_.under_way += bytes - bytes_;
+    bytes_ = bytes;
+  }
+
+ private:
+  StoreActivity& activity_;
+  int64_t bytes_ = 0;
 };
 
 // What all downloads and uploads of a process did; added to by many threads.

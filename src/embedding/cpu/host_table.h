@@ -181,6 +181,7 @@ class HostTable : public Table {
   void remove(int64_t key, uint32_t row);
   void collect_new_keys(std::span<const KeyRun> runs);
   void insert_new_keys(std::span<const KeyRun> runs);
+  void check_room_to_import(std::span<const int64_t> keys) const;
   uint32_t row_of_imported(const RowBatch& batch, int64_t i);
   int64_t admit_new_keys();
   void make_room(int64_t wanted, std::span<const KeyRun> runs);

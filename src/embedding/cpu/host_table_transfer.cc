@@ -1,5 +1,6 @@
 // Export and import of rows.
 #include <algorithm>
+#include <iterator>
 
 #include "core/threads/thread_pool.h"
 #include "embedding/cpu/host_table.h"
@@ -92,25 +93,30 @@ void HostTable::export_rows(const Context& context, int64_t batch_rows,
 uint32_t HostTable::row_of_imported(const RowBatch& batch, int64_t i) {
   const int64_t key = batch.keys[i];
   uint32_t row = find(key);
-  if (row == kNoRow) {
-    EMBLEM_REQUIRE(settings_.capacity == 0 || bins_.has_lists() || size() < settings_.capacity,
-                   "table ", settings_.name, ": more than its capacity of ", settings_.capacity,
-                   " keys are being imported");
-    row = insert(key, 0);
-  }
-  if (!is_static()) {
-    const int64_t score = batch.scores.empty() ? 0 : batch.scores[i];
-    EMBLEM_REQUIRE(score != kUnused, "table ", settings_.name, ": ", score, " of key ", key,
-                   " is not a score");
-    meta(row).score = score;
-  }
+  if (row == kNoRow) row = insert(key, 0);
+  if (!is_static()) meta(row).score = batch.scores.empty() ? 0 : batch.scores[i];
   note_change(row);
   return row;
+}
+
+// Before any row changes.
+void HostTable::check_room_to_import(std::span<const int64_t> keys) const {
+  if (is_static() || settings_.capacity == 0 || bins_.has_lists()) return;
+  if (size() + static_cast<int64_t>(keys.size()) <= settings_.capacity) return;
+  std::vector<int64_t> added;
+  std::ranges::copy_if(keys, std::back_inserter(added),
+                       [&](int64_t key) { return find(key) == kNoRow; });
+  std::ranges::sort(added);
+  added.erase(std::ranges::unique(added).begin(), added.end());
+  EMBLEM_REQUIRE(size() + static_cast<int64_t>(added.size()) <= settings_.capacity, "table ",
+                 settings_.name, ": more than its capacity of ", settings_.capacity,
+                 " keys are being imported");
 }
 
 void HostTable::import_rows(const Context& context, const RowBatch& batch) {
   const auto count = static_cast<int64_t>(batch.keys.size());
   check_rows(batch);
+  check_room_to_import(batch.keys);
   next_version();
   lookup_numbers_.resize(count);
   // Duplicate keys share a row: they are written in order.

@@ -113,6 +113,9 @@ class Column {
     return {reinterpret_cast<const T*>(file_.bytes().data()) + begin * each_,
             static_cast<size_t>(count * each_)};
   }
+  std::span<const T> all() const {
+    return {reinterpret_cast<const T*>(file_.bytes().data()), file_.bytes().size() / sizeof(T)};
+  }
 
  private:
   MappedFile file_;
@@ -219,6 +222,73 @@ struct RunRows {
   std::optional<Column<int64_t>> scores;
 };
 
+constexpr int64_t kNoScore = INT64_MIN;  // tables mark free rows with it
+
+void check_static_keys(const RunRows& run, const TableSettings& settings) {
+  for (const int64_t key : run.keys.all())
+    if (key < 0 || key >= settings.capacity)
+      refuse_static_key(settings.name, settings.capacity, key);
+}
+
+void check_scores(const std::string& folder, const RunRows& run) {
+  if (!run.scores) return;
+  const auto scores = run.scores->all();
+  const auto at = std::ranges::find(scores, kNoScore);
+  if (at == scores.end()) return;
+  throw Error(ErrorCode::kCorruption,
+              cat(folder, ": score holds ", kNoScore, " for key ",
+                  run.keys.all()[at - scores.begin()], ", which is not a score"));
+}
+
+int64_t count_held(std::span<const RunRows> runs, const Table& table) {
+  const HeldRows held(table);
+  int64_t count = 0;
+  for (const RunRows& run : runs)
+    count +=
+        table.settings().held.is_everything()
+            ? run.count
+            : std::ranges::count_if(run.keys.all(), [&](int64_t key) { return held.holds(key); });
+  return count;
+}
+
+// The keys of all runs that the table holds.
+std::vector<int64_t> keys_held(std::span<const RunRows> runs, const Table& table) {
+  const HeldRows held(table);
+  std::vector<int64_t> keys;
+  for (const RunRows& run : runs)
+    std::ranges::copy_if(run.keys.all(), std::back_inserter(keys),
+                         [&](int64_t key) { return held.holds(key); });
+  return keys;
+}
+
+bool is_ascending(const RunRows& run) {
+  const auto keys = run.keys.all();
+  return std::ranges::adjacent_find(keys, std::greater_equal<>()) == keys.end();
+}
+
+// Whether there is room for the rows, and in kContinue whether each key is there once. Keys of one
+// run are in order, and runs have different ones: then they are not sorted.
+void check_dynamic_keys(const std::string& folder, std::span<const RunRows> runs, LoadMode mode,
+                        const Table& table) {
+  const TableSettings& settings = table.settings();
+  const bool evicts_in_bins = settings.bins > 0 && settings.eviction != Eviction::kNone;
+  const int64_t most = settings.capacity > 0 && !evicts_in_bins ? settings.capacity : INT64_MAX;
+  const bool are_different =
+      mode == LoadMode::kWeightsOnly || std::ranges::all_of(runs, is_ascending);
+  if (are_different && (most == INT64_MAX || count_held(runs, table) <= most)) return;
+  std::vector<int64_t> keys = keys_held(runs, table);
+  const size_t held = keys.size();
+  std::ranges::sort(keys);
+  keys.erase(std::ranges::unique(keys).begin(), keys.end());
+  if (mode == LoadMode::kContinue && keys.size() != held)
+    throw Error(ErrorCode::kCorruption,
+                cat(folder, ": table.json says ", held, " rows, but key holds ", keys.size(),
+                    " different keys"));
+  EMBLEM_REQUIRE(static_cast<int64_t>(keys.size()) <= most, folder, ": the saved table has ",
+                 keys.size(), " rows, but the capacity of table ", settings.name, " is ", most,
+                 "; raise it");
+}
+
 // Imports the rows that the table holds. How many these are.
 int64_t load_rows(const Context& context, const RunRows& run, Table& table) {
   int64_t loaded = 0;
@@ -252,6 +322,10 @@ void add_admission(const std::string& folder, const Table& table, std::vector<Ke
   const HeldRows held(table);
   const std::span all(reinterpret_cast<const KeyCount*>(file.bytes().data()),
                       file.bytes().size() / sizeof(KeyCount));
+  for (const auto& [key, count] : all)
+    if (count <= 0)
+      throw Error(ErrorCode::kCorruption, cat(folder, ": admission holds the count ", count,
+                                              " of key ", key, ", but counts begin at 1"));
   std::copy_if(all.begin(), all.end(), std::back_inserter(counts),
                [&](const KeyCount& each) { return held.holds(each.key); });
 }
@@ -315,42 +389,67 @@ TableFacts read_table_facts(const std::string& folder) {
   }
 }
 
-void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
-  const std::vector<std::string> runs = runs_of_table(folder);
-  std::vector<RunRows> opened;
-  TableFacts facts;
-  std::vector<KeyCount> admission;
-  int64_t rows = 0;
-  for (const std::string& run : runs) {
+struct TableFiles::State {
+  State(const std::string& from, LoadMode how, const Table& table) : folder(from), mode(how) {
+    for (const std::string& run : runs_of_table(folder)) add(run, table);
+    const TableSettings& settings = table.settings();
+    if (mode == LoadMode::kContinue) check_rows(folder, rows, table);
+    if (table.is_static())
+      for (const RunRows& run : runs) check_static_keys(run, settings);
+    else
+      check_dynamic_keys(folder, runs, mode, table);
+    if (settings.eviction == Eviction::kCustom && facts.next_score == kNoScore)
+      throw Error(ErrorCode::kCorruption,
+                  cat(folder, ": next_score in table.json is ", kNoScore, ", not a score"));
+    std::sort(admission.begin(), admission.end(),
+              [](const KeyCount& a, const KeyCount& b) { return a.key < b.key; });
+  }
+
+  void add(const std::string& run, const Table& table) {
     if (mode == LoadMode::kContinue) {
       facts = read_table_facts(run);
       check_match(run, facts, table);
-      if (runs.size() == 1) check_rows(folder, facts.rows, table);
+      if (!has_runs(folder)) check_rows(folder, facts.rows, table);
     }
-    const int64_t found = opened.emplace_back(run, mode, table).count;
-    rows += found;
-    if (mode == LoadMode::kWeightsOnly) continue;
-    EMBLEM_REQUIRE(found == facts.rows, run, ": table.json says ", facts.rows,
-                   " rows, but key holds ", found, " keys");
+    const RunRows& opened = runs.emplace_back(run, mode, table);
+    rows += opened.count;
+    if (mode == LoadMode::kWeightsOnly) return;
+    EMBLEM_REQUIRE(opened.count == facts.rows, run, ": table.json says ", facts.rows,
+                   " rows, but key holds ", opened.count, " keys");
+    check_scores(run, opened);
     add_admission(run, table, admission);
   }
-  if (mode == LoadMode::kContinue) check_rows(folder, rows, table);
+
+  const std::string folder;
+  const LoadMode mode;
+  std::vector<RunRows> runs;
+  TableFacts facts;  // of the last run
+  std::vector<KeyCount> admission;
+  int64_t rows = 0;
+};
+
+TableFiles::TableFiles(const std::string& folder, LoadMode mode, const Table& table)
+    : state_(std::make_unique<const State>(folder, mode, table)) {}
+TableFiles::~TableFiles() = default;
+
+void TableFiles::load(const Context& context, Table& table) const {
+  const auto& [folder, mode, runs, facts, admission, rows] = *state_;
   table.clear();
   int64_t held = 0;
-  for (const RunRows& run : opened) held += load_rows(context, run, table);
+  for (const RunRows& run : runs) held += load_rows(context, run, table);
   if (mode == LoadMode::kWeightsOnly) return warn_of_dropped_rows(held, table);
   const TableSettings& settings = table.settings();
   EMBLEM_REQUIRE(!settings.held.is_everything() || settings.bins > 0 || table.size() == rows,
                  folder, ": table.json says ", rows, " rows, but key holds ", table.size(),
                  " different keys");
   warn_of_dropped_rows(held, table);
-  if (!admission.empty()) {
-    std::sort(admission.begin(), admission.end(),
-              [](const KeyCount& a, const KeyCount& b) { return a.key < b.key; });
-    table.import_admission(admission);
-  }
+  if (!admission.empty()) table.import_admission(admission);
   table.set_clock(facts.clock);
   if (settings.eviction == Eviction::kCustom) table.set_next_score(facts.next_score);
+}
+
+void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
+  TableFiles(folder, mode, table).load(context, table);
 }
 
 }  // namespace emblem

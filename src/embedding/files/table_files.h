@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -59,10 +60,26 @@ TableFacts read_table_facts(const std::string& folder);
 // gives the rows new state and score 0: for fine-tuning, evaluation, or folders without table.json.
 enum class LoadMode { kContinue, kWeightsOnly };
 
-// Replaces the content of `table` by the rows of its parts (TableSettings::held). Throws when a
-// file is missing, has another size than the rows need, or belongs to a table of another dim, or
-// (kContinue) another kind, size or optimizer: `table` is then as it was. Where rows themselves are
-// wrong (a duplicate key, one outside of a static table) it is not.
+// The files of a saved table, which a table is about to load.
+class TableFiles {
+ public:
+  // Throws when a file is missing, has another size than the rows need, or belongs to a table of
+  // another dim, or (kContinue) another kind, size or optimizer; when a key is outside of a static
+  // table, is there twice in a run (kContinue), or more of them are held than the capacity of a
+  // table that does not evict in bins; when a score or a count is none.
+  TableFiles(const std::string& folder, LoadMode mode, const Table& table);
+  ~TableFiles();
+
+  // Replaces the content of `table`, the same, by the rows of its parts (TableSettings::held).
+  // Throws where memory ends, or runs have a key in common, with some of the rows loaded.
+  void load(const Context& context, Table& table) const;
+
+ private:
+  struct State;
+  std::unique_ptr<const State> state_;
+};
+
+// Both: where TableFiles refuses the files, `table` is as it was.
 void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table);
 
 }  // namespace emblem

@@ -14,6 +14,7 @@
 namespace emblem {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -167,6 +168,45 @@ TEST_P(TableFilesTest, FilesOfTheWrongSizeAreNamed) {
   std::ofstream(folder_ + "/table.json") << "{}";
   EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("table.json: does not describe a table")));
   EXPECT_EQ(table.size(), 3);  // as it was
+}
+
+TEST_P(TableFilesTest, RowsThatCannotBeLoadedAreRefusedBeforeAnyOther) {
+  Table& table = make(settings());
+  table.import_rows(context_, {std::vector<int64_t>{1, 2, 3}, std::vector<float>(12)});
+  save_table(context_, table, folder_);
+  TableSettings small = settings();
+  small.capacity = 2;
+  small.eviction = Eviction::kLru;
+  Table& loaded = make(small);
+  loaded.import_rows(context_, {std::vector<int64_t>{9}, std::vector<float>(4)});
+  const auto load = [&](LoadMode mode) {
+    return [&, mode] { load_table(context_, folder_, mode, loaded); };
+  };
+  const auto write = [&](const char* name, const std::vector<int64_t>& values) {
+    std::ofstream(folder_ + "/" + name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(values.data()),
+               static_cast<std::streamsize>(values.size() * sizeof(int64_t)));
+  };
+  for (const LoadMode mode : {LoadMode::kContinue, LoadMode::kWeightsOnly})
+    EXPECT_THAT(load(mode), ThrowsMessage<Error>(HasSubstr(
+                                "the saved table has 3 rows, but the capacity of table items is 2; "
+                                "raise it")));
+  write("key", {3, 1, 3});  // in any order, and the last of equal ones counts
+  EXPECT_THAT(
+      load(LoadMode::kContinue),
+      ThrowsMessage<Error>(HasSubstr("table.json says 3 rows, but key holds 2 different keys")));
+  EXPECT_THAT(keys_of(loaded), ElementsAre(9));
+  load(LoadMode::kWeightsOnly)();
+  EXPECT_THAT(keys_of(loaded), ElementsAre(1, 3));
+  write("key", {1, 2, 3});
+  write("score", {1, INT64_MIN, 1});
+  EXPECT_THAT(load(LoadMode::kContinue),
+              ThrowsMessage<Error>(HasSubstr("for key 2, which is not")));
+  write("score", {1, 1, 1});
+  write("admission", {7, 0});
+  EXPECT_THAT(load(LoadMode::kContinue),
+              ThrowsMessage<Error>(HasSubstr("the count 0 of key 7, but counts begin at 1")));
+  EXPECT_THAT(keys_of(loaded), ElementsAre(1, 3));
 }
 
 TEST_P(TableFilesTest, ATableOfAnotherShapeIsRefused) {

@@ -218,8 +218,8 @@ TEST(CheckArchitecture, ModelsHaveTheirGroupsAndParts) {
   EXPECT_EQ(model("multi_tower {towers {input: 'user'}}"),
             "model_config has no feature group \"user\", which multi_tower needs; it has g");
   EXPECT_EQ(model("multi_tower_din {towers {input: 'g'} din_towers {input: 'g'}}"),
-            "feature group \"g\" is DEEP, but multi_tower_din reads it with a DIN; set group_type: "
-            "SEQUENCE");
+            "feature group \"g\" is DEEP, but multi_tower_din reads a sequence in it; set "
+            "group_type: SEQUENCE");
   EXPECT_EQ(heads_verdict({"model_config.mmoe.num_expert=0"}),
             "mmoe.num_expert is 0, expected at least 1");
   EXPECT_EQ(heads_verdict({"model_config.mmoe.expert_mlp={}"}),

@@ -136,7 +136,7 @@ void check_groups_exist(const config::PipelineConfig& config, const ModelKind& k
     EMBLEM_REQUIRE(
         is_sequence == (use.part == GroupPart::kSequence), "feature group \"", printable(use.group),
         "\" is ", config::FeatureGroupType_Name(group->group_type()), ", but ", kind.name,
-        use.part == GroupPart::kSequence ? " reads it with a DIN; set group_type: SEQUENCE"
+        use.part == GroupPart::kSequence ? " reads a sequence in it; set group_type: SEQUENCE"
                                          : " needs one value per row of it; set "
                                            "group_type: DEEP");
   }

@@ -23,13 +23,13 @@ std::string text_verdict(const std::string& text) {
 }
 
 TEST(Unsupported, ModelsAreNamedWithThoseThatAre) {
-  for (const char* model : {"simple_multi_task", "dc2vr", "dlrm_hstu", "ultra_hstu", "dat",
-                            "hstu_match", "mind", "tdm", "sid_rqvae", "sid_rqkmeans"}) {
+  for (const char* model : {"simple_multi_task", "dc2vr", "dlrm_hstu", "ultra_hstu", "hstu_match",
+                            "tdm", "sid_rqvae", "sid_rqkmeans"}) {
     EXPECT_EQ(text_verdict(std::string("model_config { ") + model + " {} }"),
               std::string("model \"") + model +
                   "\" is not supported yet; use one of dlrm, deepfm, multi_tower, multi_tower_din, "
                   "mask_net, wide_and_deep, dcn_v1, dcn_v2, xdeepfm, wukong, mmoe, dbmtl, ple, "
-                  "pepnet, dssm, dssm_v2, rocket_launching, lr, fm, dnn");
+                  "pepnet, dssm, dssm_v2, dat, mind, rocket_launching, lr, fm, dnn");
   }
   for (const std::string& model : supported_models())
     EXPECT_EQ(text_verdict("model_config { " + model + " {} }"), "fine");
@@ -51,8 +51,9 @@ TEST(Unsupported, SettingsAreNamedWithWhatToDo) {
         text_verdict(std::string("data_config { ") + sampler + " {} }"),
         std::string("data_config.") + sampler + " is not supported yet; use negative_sampler");
   }
-  EXPECT_EQ(text_verdict("data_config { negative_sampler {} } model_config { dnn {} }"),
-            "data_config.negative_sampler is for matching models (dssm, dssm_v2); remove it");
+  EXPECT_EQ(
+      text_verdict("data_config { negative_sampler {} } model_config { dnn {} }"),
+      "data_config.negative_sampler is for matching models (dssm, dssm_v2, dat, mind); remove it");
   EXPECT_THAT(text_verdict("data_config { batch_cost_size: 3 sample_cost_field: 'x' }"),
               StartsWith("data_config.batch_cost_size is not supported yet; give batch_size"));
   EXPECT_THAT(text_verdict("data_config { sample_mask_prob: 0.1 }"),

@@ -224,10 +224,12 @@ ConstAnyView ModelLookup::gradients(const Context& context, Graph& graph) {
   return all;
 }
 
-// Gradients of a stacked lookup of GPUs or ranks are laid together when they are used.
+// Gradients of a stacked lookup are laid together when they are used.
 void ModelLookup::prepare_backward(const Context& context, Graph& graph) {
   if (group_.is_stacked && (is_divided_ || context.device != Device::kCpu)) return;
-  lookup_->prepare_backward(context, gradients(context, graph));
+  const bool is_laid_later = group_.is_stacked && shard_begins_.empty();
+  lookup_->prepare_backward(
+      context, is_laid_later ? stacked(context, graph, row_gradients_) : gradients(context, graph));
 }
 
 double ModelLookup::squared_gradient_norm(const Context& context, Graph& graph) {

@@ -33,7 +33,8 @@ void Engine::run(std::span<EngineTask> tasks, EngineTimes& times) noexcept {
   times.start = times.input_end = times.infer_end = times.output_end =
       std::chrono::steady_clock::now();
   try {
-    const HeapAccount::Scope scope(account_);
+    std::optional<HeapAccount::Scope> scope;
+    if (account_ != nullptr) scope.emplace(account_);
     compute(tasks, times);
   } catch (...) {
     const Error error = caught_error();

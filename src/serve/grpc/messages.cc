@@ -267,6 +267,14 @@ void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) 
       decoded.request->priority = unsigned_parameter(parameter, name);
     } else if (name == "timeout") {
       decoded.request->timeout_us = unsigned_parameter(parameter, name);
+    } else if (name == "top_k") {
+      constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+      decoded.request->top_k =
+          static_cast<int64_t>(std::min(unsigned_parameter(parameter, name), kMost));
+    } else if (name == "filter") {
+      EMBLEM_REQUIRE(parameter.has_string_param(), "parameter ", name, " must be a string_param");
+      require_name("parameter filter", parameter.string_param());
+      decoded.request->filter = parameter.string_param();
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
       EMBLEM_REQUIRE(!is_set(parameter), "parameter ", name,
                      " is set, but models here keep no state between requests; remove it");

@@ -104,6 +104,8 @@ TEST(GrpcMessages, ParametersReachTheRequest) {
   parameters["timeout"].set_int64_param(2500);
   parameters["sequence_id"].set_int64_param(0);
   parameters["sequence_start"].set_bool_param(false);
+  parameters["top_k"].set_int64_param(7);
+  parameters["filter"].set_string_param("new,cheap");
   parameters["triton_enable_empty_final_response"].set_bool_param(true);
   parameters["of_the_client_itself"].set_string_param("x");
   message->add_outputs()->set_name("OUT");
@@ -112,6 +114,8 @@ TEST(GrpcMessages, ParametersReachTheRequest) {
   const DecodedInfer decoded = decode_infer(message, regions);
   EXPECT_EQ(decoded.request->priority, 3u);
   EXPECT_EQ(decoded.request->timeout_us, 2500u);
+  EXPECT_EQ(decoded.request->top_k, 7);
+  EXPECT_EQ(decoded.request->filter, "new,cheap");
   EXPECT_TRUE(decoded.marks_final_response);
   EXPECT_EQ(decoded.request->outputs.at(0).classes, 2);
 }
@@ -182,6 +186,8 @@ TEST(GrpcMessages, BadParametersAreRefused) {
   EXPECT_THAT(with("triton_other", [](auto& p) { p.set_bool_param(true); }), HasSubstr("reserved"));
   EXPECT_THAT(with("priority", [](auto& p) { p.set_int64_param(-1); }), HasSubstr("at least 0"));
   EXPECT_THAT(with("timeout", [](auto& p) { p.set_string_param("5"); }), HasSubstr("whole number"));
+  EXPECT_THAT(with("top_k", [](auto& p) { p.set_string_param("5"); }), HasSubstr("whole number"));
+  EXPECT_THAT(with("filter", [](auto& p) { p.set_bool_param(true); }), HasSubstr("string_param"));
   EXPECT_THAT(with("triton_enable_empty_final_response", [](auto& p) { p.set_int64_param(1); }),
               HasSubstr("bool_param"));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "checkpoint/remote_model_dir.h"
 #include "checkpoint/safetensors.h"
 #include "config/feature/items.h"
+#include "config/feature/matching.h"
 #include "config/load/load.h"
 #include "config/load/name.h"
 #include "config/load/prediction_layout.h"
@@ -20,13 +22,16 @@
 #include "data/source/uri.h"
 #include "embedding/files/table_runs.h"
 #include "emblem/error.h"
+#include "model/check/check.h"
+#include "model/model.h"
 #include "remote/remote_folder.h"
 #include "remote/unit_snapshot.h"
 #include "remote/upload.h"
 #include "remote/work_folder.h"
+#include "retrieval/index.h"
 #include "serve/engine/finite_model.h"
 #include "serve/engine/model_options.h"
-#include "serve/engine/pipeline_servable.h"
+#include "serve/engine/retrieval/index_servable.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -52,6 +57,7 @@ class NewFolder {
     if (!path_.empty()) fs::remove_all(path_, ignored);
   }
   NewFolder(const NewFolder&) = delete;
+  const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
   void become(const std::string& name) {
@@ -90,12 +96,43 @@ bool uses_average(const Checkpoint& checkpoint) {
                                       : config.train_config().dense_optimizer().has_ema();
 }
 
-FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8,
+// What a model reads of a checkpoint.
+struct ModelParts {
+  std::set<std::string> tables, tensors;
+};
+
+ModelParts parts_of(config::PipelineConfig config) {
+  check_pipeline(config);
+  ModelParts parts;
+  const FeatureLayout layout = prediction_layout(layout_of(config), config.model_config());
+  Model shape({}, config, layout, 1, [&](const LookupTables& wanted) {
+    for (const TableSettings& table : wanted.tables) parts.tables.insert(table.name);
+    return std::unique_ptr<Lookup>();
+  });
+  for (const Parameter& one : shape.graph().parameter_list()) parts.tensors.insert(one.name);
+  for (const Parameter& one : shape.graph().statistic_list())
+    parts.tensors.insert("statistics." + one.name);
+  return parts;
+}
+
+// The part of a checkpoint that computes vectors of users.
+ModelParts user_parts(const Checkpoint& checkpoint) {
+  config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
+  require_towers(config.model_config(), "an index");
+  remove_sampler(&config);
+  remove_item_tower(config.mutable_model_config());
+  return parts_of(std::move(config));
+}
+
+// `only`: the parts that are written; null: all.
+FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8, const ModelParts* only,
                       const std::string& to) {
   const SafetensorsFile from(checkpoint.file(kDenseFile));
   std::vector<TensorRef> tensors;
   for (const TensorRef& tensor : from.tensors()) {
-    if (!tensor.name.starts_with(kTraining) && !is_input_range(tensor)) tensors.push_back(tensor);
+    const bool is_written = only == nullptr || only->tensors.contains(tensor.name);
+    if (is_written && !tensor.name.starts_with(kTraining) && !is_input_range(tensor))
+      tensors.push_back(tensor);
   }
   if (uses_average(checkpoint)) {
     for (TensorRef& tensor : tensors) {
@@ -113,16 +150,18 @@ FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8,
 
 // Links the configuration, or writes another: where that one is of int8 and the model is not to be,
 // or the reverse, and without the plan of the ranks that trained it, which changes nothing of it.
-FileFacts write_config(const Checkpoint& checkpoint, bool is_int8, const std::string& to) {
+FileFacts write_config(const Checkpoint& checkpoint, bool is_int8, bool has_index,
+                       const std::string& to) {
   config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
   const bool has_precision = (config.train_config().mixed_precision() == "INT8") == is_int8;
   const bool is_sampled = config.data_config().has_negative_sampler();
-  if (has_precision && !is_sampled && !config.train_config().has_plan_path()) {
+  if (has_precision && !is_sampled && !has_index && !config.train_config().has_plan_path()) {
     link_or_copy(checkpoint.file(kConfigFile), to);
     return checkpoint.manifest.files.at(kConfigFile);
   }
   config.mutable_train_config()->clear_plan_path();
   remove_sampler(&config);
+  if (has_index) remove_item_tower(config.mutable_model_config());
   if (!has_precision) config.mutable_train_config()->set_mixed_precision(is_int8 ? "INT8" : "FP32");
   write_text_file_atomically(to, to_stored_text(config));
   return facts_of_file(to);
@@ -180,22 +219,48 @@ int64_t next_version(const std::string& out, int64_t asked) {
   return asked > 0 ? asked : newest + 1;
 }
 
-ExportedModel export_to_folder(const std::string& checkpoint_path, const std::string& out,
-                               int64_t asked, const LayerRanges* int8) {
-  const std::string name = fs::path(out).filename();
+void check_name(const std::string& name) {
   EMBLEM_REQUIRE(is_model_name(name), "'", name, "' is not a valid model name (expected up to ",
                  kLongestName, " letters, digits, '.', '_' and '-')");
+}
+
+// Saves the index in `folder`, and adds its files to those of the manifest.
+void write_index(const Index& index, const std::string& folder, Manifest& manifest) {
+  index.save(folder + "/" + kIndexFolder);
+  for (const auto& entry : fs::directory_iterator(folder + "/" + kIndexFolder)) {
+    const std::string name = cat(kIndexFolder, "/", entry.path().filename().string());
+    manifest.files[name] = facts_of_file(folder + "/" + name);
+  }
+}
+
+ExportedModel export_to_folder(const std::string& checkpoint_path, const std::string& out,
+                               int64_t asked, const LayerRanges* int8, const Index* index) {
+  const std::string name = fs::path(out).filename();
+  check_name(name);
   check_place(out);
   const Checkpoint checkpoint = open_checkpoint(checkpoint_path);
   require_finite_model(checkpoint);
   ExportedModel result{.step = checkpoint.manifest.step};
   result.version = next_version(out, asked);
+  std::optional<ModelParts> only;
+  if (index != nullptr) only = user_parts(checkpoint);
   make_folders(out);
 
   NewFolder folder(cat(out, "/.tmp-", result.version, "-", ::getpid()));
   Manifest manifest = checkpoint.manifest;
   manifest.files.clear();
   manifest.positions.clear();
+  std::set<std::string> left_out;  // files of tables that the model does not read
+  for (const ManifestTable& table : checkpoint.manifest.tables)
+    if (only && !only->tables.contains(table.name))
+      left_out.insert(table.files.begin(), table.files.end());
+  if (only) {
+    std::erase_if(manifest.tables,
+                  [&](const ManifestTable& table) { return !only->tables.contains(table.name); });
+    std::erase_if(manifest.parameters, [&](const ManifestParameter& parameter) {
+      return !only->tensors.contains(parameter.name);
+    });
+  }
   std::set<std::string> of_runs;  // files that are merged
   for (ManifestTable& table : manifest.tables) {
     const std::string name = "tables/" + table.name;
@@ -208,21 +273,24 @@ ExportedModel export_to_folder(const std::string& checkpoint_path, const std::st
     }
   }
   for (const auto& [file, facts] : checkpoint.manifest.files) {
-    if (!is_for_inference(file) || of_runs.contains(file)) continue;
+    if (!is_for_inference(file) || of_runs.contains(file) || left_out.contains(file)) continue;
     if (file == kConfigFile) {
-      manifest.files[file] = write_config(checkpoint, int8 != nullptr, folder.file(file));
+      manifest.files[file] =
+          write_config(checkpoint, int8 != nullptr, only.has_value(), folder.file(file));
       continue;
     }
     link_or_copy(checkpoint.file(file), folder.file(file));
     manifest.files[file] = facts;
   }
-  manifest.files[kDenseFile] = write_dense(checkpoint, int8, folder.file(kDenseFile));
+  manifest.files[kDenseFile] =
+      write_dense(checkpoint, int8, only ? &*only : nullptr, folder.file(kDenseFile));
+  if (index != nullptr) write_index(*index, folder.path(), manifest);
   for (ManifestTable& table : manifest.tables)
     std::erase_if(table.files, [](const std::string& file) { return !is_for_inference(file); });
   for (const auto& [file, facts] : manifest.files) result.bytes += facts.bytes;
   write_text_file_atomically(folder.file("manifest.json"), manifest_text(manifest));
 
-  const auto servable = describe_pipeline(folder.file("."));
+  const auto servable = describe_version(folder.path());
   const config::PipelineConfig pipeline = load_stored_pipeline(checkpoint.path);
   warn_of_unknown_types(checkpoint.path, pipeline.data_config(),
                         prediction_layout(layout_of(pipeline), pipeline.model_config()));
@@ -264,7 +332,7 @@ void upload_folder(RemoteStorage& storage, const std::string& folder, const std:
 
 // `out` is the address of a model's folder: s3://BUCKET/REPOSITORY/NAME.
 ExportedModel export_to_store(const std::string& checkpoint, const std::string& out, int64_t asked,
-                              const LayerRanges* int8, RemoteStorage& storage,
+                              const LayerRanges* int8, const Index* index, RemoteStorage& storage,
                               StoreLockOptions options) {
   const ObjectUri uri = parse_object_uri(out);
   const size_t slash = uri.key.rfind('/');
@@ -281,7 +349,8 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
   StoreLock lock(storage, out, options);  // two exports would choose the same version
   const int64_t version = next_remote_version(storage, out, asked);
   const WorkFolder work(storage, out);
-  ExportedModel model = export_to_folder(checkpoint, work.path() + "/" + name, version, int8);
+  ExportedModel model =
+      export_to_folder(checkpoint, work.path() + "/" + name, version, int8, index);
   if (storage.find(join_uri(out, "config.pbtxt"))) {  // stays as it is
     remove_path(work.path() + "/" + name + "/config.pbtxt");
     model.wrote_config = false;
@@ -291,16 +360,28 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
   return model;
 }
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 ExportedModel export_model(const std::string& checkpoint, const std::string& out_path,
                            int64_t version, const LayerRanges* int8, const Storage& storage,
-                           const StoreLockOptions& lock) {
-  std::string out = out_path;
-  while (out.size() > 1 && out.ends_with('/')) out.pop_back();
-  return is_object_uri(out)
-             ? export_to_store(checkpoint, out, version, int8, storage_for(storage, out), lock)
-             : export_to_folder(checkpoint, out, version, int8);
+                           const StoreLockOptions& lock, const Index* index) {
+  const std::string out = without_slashes(out_path);
+  return is_object_uri(out) ? export_to_store(checkpoint, out, version, int8, index,
+                                              storage_for(storage, out), lock)
+                            : export_to_folder(checkpoint, out, version, int8, index);
+}
+
+void check_model_folder(const std::string& out_path, int64_t version) {
+  const std::string out = without_slashes(out_path);
+  check_name(out.substr(out.rfind('/') + 1));
+  if (is_object_uri(out)) return;  // what is there is known once it is locked
+  check_place(out);
+  next_version(out, version);
 }
 
 }  // namespace emblem

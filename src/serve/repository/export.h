@@ -10,6 +10,8 @@
 
 namespace emblem {
 
+class Index;
+
 struct ExportedModel {
   std::string folder;  // REPOSITORY/NAME/VERSION
   int64_t version = 0;
@@ -25,9 +27,17 @@ struct ExportedModel {
 // model dir: its latest one is taken. With `int8`, the ranges of inputs of the layers, CPUs compute
 // the model's layers in int8. An address `out` is written to through `storage`, under a lock that
 // others see (remote/store_lock.h); `checkpoint` is on this machine.
+//
+// With `index`, of vectors of the item tower, the version has the tower of users alone, and the
+// index in a folder of its own (serve/engine/retrieval/index_servable.h).
 ExportedModel export_model(const std::string& checkpoint, const std::string& out,
                            int64_t version = 0, const LayerRanges* int8 = nullptr,
                            const Storage& storage = nullptr,
-                           const StoreLockOptions& lock = store_lock_options());
+                           const StoreLockOptions& lock = store_lock_options(),
+                           const Index* index = nullptr);
+
+// Throws Error where export_model would refuse to write version `version` (0: the next one) of the
+// model folder `out`, an address or a folder, because of its name or of what is there.
+void check_model_folder(const std::string& out, int64_t version);
 
 }  // namespace emblem

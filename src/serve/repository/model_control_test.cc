@@ -119,6 +119,17 @@ TEST_F(ModelControlTest, AConfigurationThatIsNotJsonIsOneLineThatDoesNotQuoteIt)
                     Not(HasSubstr("1e999"))));
 }
 
+TEST_F(ModelControlTest, LookingForChangesLeavesWhatClientsSent) {
+  ModelServer server(options());
+  std::map<std::string, std::string> files = sent_files();
+  files["config"] = "{}";
+  server.load("sent", files);
+  server.load("ctr", {{"config", R"({"parameters": {"note": {"string_value": "chosen"}}})"}});
+  server.look_for_changes();
+  EXPECT_TRUE(server.is_model_ready("sent", ""));
+  EXPECT_EQ(server.config("ctr", "").parameters().at("note").string_value(), "chosen");
+}
+
 size_t count_of(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

@@ -14,8 +14,9 @@
 #include "core/text/text.h"
 #include "core/threads/start_thread.h"
 #include "emblem/error.h"
+#include "serve/engine/hps/hps_options.h"
 #include "serve/engine/model_options.h"
-#include "serve/engine/pipeline_servable.h"
+#include "serve/engine/retrieval/index_servable.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -165,7 +166,8 @@ void ModelServer::look_for_changes() {
     const std::lock_guard lock(mutex_);
     if (draining_) throw Error(ErrorCode::kUnavailable, "the server is shutting down");
     for (const auto& [name, model] : models_)
-      if (loads_all() || !model.versions.empty()) known.insert(name);
+      if (loads_all() || (!model.versions.empty() && !model.sent && !model.has_client_config))
+        known.insert(name);
   }
   look_for_changes(known);
 }
@@ -178,7 +180,7 @@ void ModelServer::look_for_changes(const std::set<std::string>& known) {
       try_load(name, AtThreadLimit::kGoOn);
   for (const std::string& name : known) {
     if (!std::binary_search(there.begin(), there.end(), name) && !absent.contains(name))
-      remove(name);
+      remove(name, "it is not in the repository any more");
   }
   for (const auto& [model, reason] : absent)
     if (loads_all() || known.contains(model))
@@ -242,7 +244,7 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
     EMBLEM_REQUIRE(!versions.empty(), repository_.folder(model),
                    " has no version (a folder named 1, 2, ...)");
     config =
-        default_model_config(model, *describe_pipeline(repository_.folder(model, versions.back())));
+        default_model_config(model, *describe_version(repository_.folder(model, versions.back())));
   }
   EMBLEM_REQUIRE(config.name().empty() || config.name() == model, file, ": name is '",
                  config.name(), "', but the folder's is '", model, "'");
@@ -263,6 +265,11 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model, const
   for (const int64_t number : choose_versions(config, there, where)) {
     current = number;
     const std::string folder = from.folder(model, number);
+    if (options_.deltas.contains(model) && config.backend() != kHpsBackend && has_index(folder))
+      throw Error(ErrorCode::kUnsupported,
+                  cat("version ", number, " has an index of items, whose vectors --deltas ", model,
+                      " would not change; serve it without --deltas, and write new versions with "
+                      "emblem index"));
     const auto same = old.find(number);
     if (same != old.end() && same->second->origin() == ModelVersion::origin_of(folder, config)) {
       versions[number] = same->second;
@@ -315,6 +322,7 @@ ModelServer::Model ModelServer::build(const std::string& name, const ModelLoadRe
   if (!request.files.empty()) model.sent = std::make_shared<SentModel>(name, request.files);
   const Repository& from = model.sent ? model.sent->repository() : repository_;
   model.config = read_config(name, request.config);
+  model.has_client_config = !request.config.empty();
   model.client_threads = check_threads(name, request, model.config, from);
   // Files that were sent may differ under the same manifest.
   const bool may_run_on = !model.sent && !old.sent;
@@ -365,10 +373,10 @@ void ModelServer::reload(const std::string& name, const ModelLoadRequest& reques
 
 void ModelServer::unload(const std::string& name) {
   require_control();
-  remove(name);
+  remove(name, "a client asked for it");
 }
 
-void ModelServer::remove(const std::string& name) {
+void ModelServer::remove(const std::string& name, const std::string& reason) {
   const std::lock_guard one_at_a_time(load_mutex_);
   Model old;
   {
@@ -378,11 +386,7 @@ void ModelServer::remove(const std::string& name) {
     models_[name].config = old.config;
     models_[name].problem = "unloaded";
   }
-  if (!old.versions.empty())
-    log_warn(cat("model ", name, " is unloaded: ",
-                 options_.control == ModelServerOptions::Control::kExplicit
-                     ? "a client asked for it"
-                     : "it is not in the repository any more"));
+  if (!old.versions.empty()) log_warn(cat("model ", name, " is unloaded: ", reason));
   for (auto& [number, version] : old.versions) version->close();
 }
 

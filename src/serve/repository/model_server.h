@@ -76,8 +76,9 @@ class ModelServer final : public InferenceService {
   void drain();
 
   // Brings what is served up to date with the repository: loads models and versions that are new or
-  // have changed, unloads those that are gone. With kExplicit, of the models that are loaded. What
-  // cannot be loaded is logged and listed.
+  // have changed, unloads those that are gone. With kExplicit, of the models that are loaded from
+  // the repository as they are there: what clients sent stays. What cannot be loaded is logged and
+  // listed.
   void look_for_changes();
 
   bool is_ready() const override;
@@ -104,7 +105,8 @@ class ModelServer final : public InferenceService {
     std::string problem;              // problem of the last load; empty when it went well
     int64_t problem_version = 0;      // which could not be loaded; 0: all, or the configuration
     std::shared_ptr<SentModel> sent;  // what it runs from; null: the repository
-    int client_threads = 0;           // threads of engines, if its configuration came from a client
+    bool has_client_config = false;   // its configuration came with a load request
+    int client_threads = 0;           // threads of engines, where it did
     bool loading = false;
     bool shall_retry = false;  // the problem may go away by itself
   };
@@ -126,7 +128,7 @@ class ModelServer final : public InferenceService {
   void reload(const std::string& model, const ModelLoadRequest& request);
   Model build(const std::string& model, const ModelLoadRequest& request, const Model& old,
               int64_t& current);
-  void remove(const std::string& model);
+  void remove(const std::string& model, const std::string& reason);
   // Keeps the problem for index(), and logs it if it is a new one.
   enum class Retry { kNever, kIfUnavailable };
   void note_problem(const std::string& model, int64_t version, const Error& problem,

@@ -8,6 +8,7 @@
 #include "serve/engine/hps/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
+#include "serve/engine/retrieval/index_servable.h"
 
 namespace emblem {
 
@@ -16,11 +17,12 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
                                         const inference::ModelConfig& config,
                                         const std::string& where, ParameterServer& tables) {
   if (config.backend() == kHpsBackend) return open_hps(name, version, config, where, tables);
-  ModelOptions options = model_options(config, *describe_pipeline(folder), where);
+  ModelOptions options = model_options(config, *describe_version(folder), where);
   for (const PsModel& model : tables.config().models) {
     if (model.name == name) apply_ps_model(model, config, options.gpu);
   }
-  return open_pipeline(name, version, folder, options, tables);
+  return with_index(open_pipeline(name, version, folder, options, tables), version, folder,
+                    options.threads);
 }
 
 std::string ModelVersion::origin_of(const std::string& folder,

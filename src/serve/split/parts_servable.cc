@@ -10,7 +10,7 @@
 #include "model/check/check.h"
 #include "serve/engine/hps/served_tables.h"
 #include "serve/engine/hps/table_sources.h"
-#include "serve/engine/pipeline_servable.h"
+#include "serve/engine/retrieval/index_servable.h"
 
 namespace emblem {
 namespace {
@@ -52,7 +52,7 @@ class PartsServable final : public Servable {
   PartsServable(const ModelId& id, const std::string& folder, ParameterServer& server,
                 TableParts& parts)
       : parts_(parts.parts()),
-        description_(describe_pipeline(folder)),
+        description_(describe_version(folder)),
         tables_(load_tables(id, folder, server, parts_)),
         holding_(parts.hold(id, tables_->shared_model())) {}
 

@@ -115,6 +115,10 @@ std::vector<const ModelBatch*> ShardBatches::look_ahead() {
   if (is_stream() && world_.shards > 1) return next;
   for (size_t s = 0; s < shards_.size(); ++s) {
     const Shard& shard = shards_[s];
+    // Remote files may take long to come. (Ranks look ahead together.)
+    while (world_.size() == 1 && !is_stream() && shard.has_batch &&
+           !shard.batches->has_looked_ahead() && !shard.loader->wait(kIdleAfter))
+      if (cancel_.is_cancelled()) return next;
     if (shard.has_batch &&
         (!is_stream() || shard.batches->has_looked_ahead() || shard.loader->wait(milliseconds(0))))
       next[s] = clock_.traced("load", [&] { return shard.batches->look_ahead(); });

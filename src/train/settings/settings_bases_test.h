@@ -159,6 +159,33 @@ inline SettingsBase matching_settings(const std::string& name, const std::string
           {"data_config", "model_config"}};
 }
 
+inline SettingsBase augmented_settings() {
+  return {"dat", cat(settings_start(), R"(model_config {
+      feature_groups { group_name: "users" feature_names: "count" }
+      feature_groups { group_name: "user_twins" feature_names: "user" }
+      feature_groups { group_name: "items" feature_names: ["item", "price"] }
+      feature_groups { group_name: "item_twins" feature_names: "color" }
+      dat { user_tower { input: "users" augment_input: "user_twins" mlp { hidden_units: 4 } }
+        item_tower { input: "items" augment_input: "item_twins" mlp { hidden_units: 4 } }
+        output_dim: 4 temperature: 0.5 in_batch_negative: true }
+      losses { softmax_cross_entropy {} } metrics { recall_at_k {} } })")};
+}
+
+inline SettingsBase interests_settings() {
+  return {"mind", cat(settings_start(), R"(model_config {
+      feature_groups { group_name: "users" feature_names: ["user", "count"] }
+      feature_groups { group_name: "clicks" group_type: SEQUENCE
+        feature_names: ["clicks__user", "clicks__time"] }
+      feature_groups { group_name: "items" feature_names: ["item", "color", "price"] }
+      mind { user_tower { input: "users" history_input: "clicks" user_mlp { hidden_units: [8, 4] }
+          hist_seq_mlp { hidden_units: [8, 4] }
+          capsule_config { max_k: 3 max_seq_len: 3 high_dim: 4 routing_logits_scale: 2 }
+          concat_mlp { hidden_units: 8 } }
+        item_tower { input: "items" mlp { hidden_units: 4 } } output_dim: 4 temperature: 0.5
+        in_batch_negative: true }
+      losses { softmax_cross_entropy {} } metrics { recall_at_k {} } })")};
+}
+
 // A model over the features of settings_start().
 inline SettingsBase settings_of(const std::string& name, const std::string& groups,
                                 const std::string& model) {
@@ -266,6 +293,8 @@ inline std::vector<SettingsBase> settings_bases() {
       matching_settings("dssm_v2", R"(negative_sampler { input_path: "FOLDER/data/items.txt"
           num_sample: 3 num_eval_sample: 5 attr_fields: ["item", "color", "price"]
           item_id_field: "item" })"),
+      augmented_settings(),
+      interests_settings(),
   };
 }
 

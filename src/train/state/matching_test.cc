@@ -22,13 +22,30 @@ using testing::ThrowsMessage;
 constexpr int64_t kMatchingBatch = 50, kMatchingDim = 8, kTestRows = 300;
 constexpr double kMatchingTemperature = 0.2;
 
+// The groups of a model and its message, to which settings are added.
+constexpr const char* kMatchingItems = R"(
+    feature_groups { group_name: "item" feature_names: "item" feature_names: "cate" feature_names: "price" } )";
+constexpr const char* kMatchingDssm = R"(
+    feature_groups { group_name: "user" feature_names: "user"
+      sequence_groups { group_name: "clicks" feature_names: "clicks__item" }
+      sequence_encoders { pooling_encoder {} } }
+    dssm { user_tower { input: "user" mlp { hidden_units: 16 } } )";
+constexpr const char* kMatchingMind = R"(
+    feature_groups { group_name: "user" feature_names: "user" }
+    feature_groups { group_name: "clicks" feature_names: "clicks__item" group_type: SEQUENCE }
+    mind { user_tower { input: "user" history_input: "clicks" user_mlp { hidden_units: 16 }
+      hist_seq_mlp { hidden_units: [16, 8] dropout_ratio: 0.1 }
+      capsule_config { max_k: 3 max_seq_len: 10 high_dim: 8 routing_logits_scale: 5 squash_pow: 0.2 }
+      concat_mlp { hidden_units: 16 } } )";
+
 class MatchingRunTest : public testing::Test {
  protected:
   std::string model(const std::string& name) const { return folder_.path(name); }
 
   // `sampler` of data_config and `settings` of the model.
   config::PipelineConfig pipeline(const std::string& name, const std::string& sampler,
-                                  const std::string& settings = "") const {
+                                  const std::string& settings = "",
+                                  const char* model_text = kMatchingDssm) const {
     config::PipelineConfig config = parse_pipeline(
         cat("train_input_path: '", folder_.path("data/train"), "' eval_input_path: '",
             folder_.path("data/test"), "' model_dir: '", model(name), R"('
@@ -43,12 +60,8 @@ class MatchingRunTest : public testing::Test {
         feature_configs { raw_feature { feature_name: "price" } }
         feature_configs { sequence_feature { sequence_name: "clicks" sequence_length: 10 sequence_delim: "|"
           features { id_feature { feature_name: "item" num_buckets: 100 embedding_dim: 8 } } } }
-        model_config {
-          feature_groups { group_name: "user" feature_names: "user"
-            sequence_groups { group_name: "clicks" feature_names: "clicks__item" }
-            sequence_encoders { pooling_encoder {} } }
-          feature_groups { group_name: "item" feature_names: "item" feature_names: "cate" feature_names: "price" }
-          dssm { user_tower { input: "user" mlp { hidden_units: 16 } }
+        model_config { )",
+            kMatchingItems, model_text, R"(
             item_tower { input: "item" mlp { hidden_units: 16 } } output_dim: 8
             similarity: COSINE temperature: 0.2 )",
             settings, R"( }
@@ -93,6 +106,24 @@ TEST_F(MatchingRunTest, SampledNegativesTeachWhichItemsUsersChoose) {
   EXPECT_EQ(restored.evaluate("").metrics, whole.evaluation->metrics);
   // A run that is resumed gets the same negatives.
   const config::PipelineConfig parts = pipeline("parts", sampler());
+  train({}, parts, {.max_steps = 77});
+  const TrainSummary resumed = train({}, parts, {.model_dir = ModelDir::kResume});
+  EXPECT_EQ(learned(resumed.checkpoint), learned(whole.checkpoint));
+  EXPECT_EQ(resumed.evaluation->metrics, whole.evaluation->metrics);
+}
+
+TEST_F(MatchingRunTest, InterestsAreLearnedAndTheSameAfterAResume) {
+  const config::PipelineConfig config = pipeline("whole", sampler(), "", kMatchingMind);
+  make_data(config);
+  const TrainSummary whole = train({}, config, {});
+  ASSERT_TRUE(whole.evaluation);
+  EXPECT_GT(whole.evaluation->at("recall@5"), 1.5 * 5 / 41.0);
+  RestoredModel restored({}, model("whole"), "", {});
+  EXPECT_EQ(restored.evaluate("").metrics, whole.evaluation->metrics);
+  const Predictions users =
+      restored.predict(folder_.path("data/test"), std::vector<std::string>{"user_tower_emb"});
+  EXPECT_EQ(std::ssize(users.values), kTestRows * 3 * kMatchingDim);
+  const config::PipelineConfig parts = pipeline("parts", sampler(), "", kMatchingMind);
   train({}, parts, {.max_steps = 77});
   const TrainSummary resumed = train({}, parts, {.model_dir = ModelDir::kResume});
   EXPECT_EQ(learned(resumed.checkpoint), learned(whole.checkpoint));

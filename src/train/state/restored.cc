@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/feature/items.h"
+#include "config/feature/matching.h"
 #include "config/feature/metrics.h"
 #include "config/load/evaluation_input.h"
 #include "config/load/load.h"
@@ -65,12 +66,14 @@ void append(const Batch& batch, const std::vector<OutputSpec>& outputs,
 
 RestoredModel::RestoredModel(const Context& context, const std::string& checkpoint,
                              const std::string& config, std::span<const std::string> overrides,
-                             const World& world)
+                             const World& world, RestoredFor use)
     : context_(context),
       world_(world),
       checkpoint_(find_checkpoint(checkpoint)),
       config_(configuration(checkpoint_, config, overrides)),
       storage_(open_storage(config_.data_config())) {
+  const config::PipelineConfig asked = config_;
+  if (use == RestoredFor::kPrediction) remove_sampler(&config_);
   check_pipeline(config_);
   require_same_model(world, checkpoint_, config_);
   layout_ = training_layout(layout_of(config_), config_.model_config());
@@ -84,7 +87,7 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
   }
   model_->graph().freeze();
   log_info(cat("read ", checkpoint_, " (step ", step_, ")"));
-  if (!config.empty() || !overrides.empty()) warn_of_changes(checkpoint_, config_);
+  if (!config.empty() || !overrides.empty()) warn_of_changes(checkpoint_, asked);
 }
 
 LoaderOptions RestoredModel::loader_options(const std::string& input) const {
@@ -123,6 +126,7 @@ config::PipelineConfig RestoredModel::config_for(const std::string& input,
 Evaluation RestoredModel::evaluate(const std::string& input,
                                    const std::vector<std::string>& filters,
                                    const PassWatch& watch) {
+  if (matching_of(config_.model_config())) require_towers(config_.model_config(), "an evaluation");
   const LoaderOptions options = loader_options(input);
   EMBLEM_REQUIRE(!options.input.empty(),
                  "nothing to evaluate on; give --input, or set eval_input_path or "
@@ -159,8 +163,8 @@ PredictionPass RestoredModel::predict(const std::string& input, const std::strin
   const World streams{.ranks = world_.ranks, .shards = world_.size()};
   RankPredictions predictions(*world_.ranks, heads, chosen, file ? &*file : nullptr);
   const auto own = for_each_prediction(
-      context_, model(), config, prediction_layout(layout_, config_.model_config()), options,
-      streams, watch,
+      context_, model(), config, prediction_layout(layout_, config_.model_config(), chosen),
+      options, streams, watch,
       [&](size_t, const Batch& batch, const std::vector<View<const float>>& logits) {
         predictions.add(batch, logits);
       },
@@ -175,20 +179,33 @@ PredictionPass RestoredModel::predict(const std::string& input, const std::strin
 Predictions RestoredModel::predict(const std::string& input,
                                    const std::vector<std::string>& outputs,
                                    const PassWatch& watch) {
+  const std::vector<OutputSpec> chosen = choose_outputs(heads_of(config_, layout_), outputs);
+  Predictions predictions{.columns = prediction_columns(chosen)};
+  predictions.pass = predict_batches(
+      input, outputs, {}, {}, watch,
+      [&](const Batch& batch, const auto& values) { append(batch, chosen, values, predictions); });
+  return predictions;
+}
+
+PredictionPass RestoredModel::predict_batches(const std::string& input,
+                                              const std::vector<std::string>& outputs,
+                                              const std::vector<std::string>& keep,
+                                              const std::vector<std::string>& filters,
+                                              const PassWatch& watch, const TakeOutputs& take) {
   EMBLEM_REQUIRE(world_.size() == 1, "predictions in memory are those of one rank");
   const std::vector<HeadSpec> heads = heads_of(config_, layout_);
   const std::vector<OutputSpec> chosen = choose_outputs(heads, outputs);
-  Predictions predictions{.columns = prediction_columns(chosen)};
+  LoaderOptions options = prediction_options(input);
+  options.keep = keep;
   const auto pass = for_each_prediction(
-      context_, model(), config_for(input, {}), prediction_layout(layout_, config_.model_config()),
-      prediction_options(input), World::alone(), watch,
+      context_, model(), config_for(input, filters),
+      prediction_layout(layout_, config_.model_config(), chosen), options, World::alone(), watch,
       [&](size_t, const Batch& batch, const std::vector<View<const float>>& logits) {
-        append(batch, chosen, output_values(heads, chosen, batch.rows, logits), predictions);
+        take(batch, output_values(heads, chosen, batch.rows, logits));
       });
   if (!pass)
     throw CommonError(ErrorCode::kCancelled, "interrupted: the predictions are incomplete");
-  predictions.pass = *pass;
-  return predictions;
+  return *pass;
 }
 
 LayerRanges RestoredModel::input_ranges(const std::string& input, int64_t rows,

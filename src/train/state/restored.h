@@ -1,6 +1,7 @@
 // train/state/restored.h - a model from a checkpoint, for evaluation and prediction.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,10 @@ struct Predictions {
   PredictionPass pass;
 };
 
+// What a restored model is used for. kPrediction: nothing is evaluated, so a matching model samples
+// no items, and the vectors of one of its towers need the columns of that tower alone.
+enum class RestoredFor { kEvaluation, kPrediction };
+
 class RestoredModel {
  public:
   // `checkpoint`, on this machine, may be a model dir: its latest one is taken. `config` is a
@@ -32,7 +37,8 @@ class RestoredModel {
   // All ranks of `world` make one and call its functions together: each has the rows of tables that
   // a plan gives it and reads its share of the data.
   RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
-                std::span<const std::string> overrides, const World& world = World::alone());
+                std::span<const std::string> overrides, const World& world = World::alone(),
+                RestoredFor use = RestoredFor::kEvaluation);
 
   // `input` empty: the configuration's eval_input_path, or the rows that were held out of training;
   // the latter with the settings of training that chose them, others are refused.
@@ -56,6 +62,16 @@ class RestoredModel {
   // The same in memory, of one rank.
   Predictions predict(const std::string& input, const std::vector<std::string>& outputs,
                       const PassWatch& watch = {});
+
+  // The same batch by batch: calls `take` with the values of each output, [rows, columns of the
+  // output]. Bad rows are in the batches, in their place, and marked in Batch::bad; the columns
+  // `keep` are in Batch::kept.
+  using TakeOutputs =
+      std::function<void(const Batch& batch, const std::vector<std::vector<float>>& values)>;
+  PredictionPass predict_batches(const std::string& input, const std::vector<std::string>& outputs,
+                                 const std::vector<std::string>& keep,
+                                 const std::vector<std::string>& filters, const PassWatch& watch,
+                                 const TakeOutputs& take);
 
   // The ranges of inputs that layers have on the first `rows` rows of `input`, for int8
   // (checkpoint/input_ranges.h). On a CPU, by a model that is not in int8 itself.

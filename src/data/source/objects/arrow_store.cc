@@ -316,20 +316,17 @@ class ArrowStore final : public ObjectStore {
     return std::make_unique<ArrowReader>(uri, value_of(system_->OpenInputFile(known), "read", uri));
   }
 
-  void write(const ObjectUri& uri, std::string_view content) override { send(content, uri, {}); }
+  void write(const ObjectUri& uri, std::string_view content) override {
+    send(content, uri, [](int64_t) {});
+  }
 
-  void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) override {
+  void upload(const std::string& file, const ObjectUri& uri, const BeforePiece& before) override {
     const MappedFile content(file);
     send({content.bytes().data(), content.bytes().size()}, uri, before);
   }
 
   void remove_unfinished(const ObjectUri& folder) override {
-    if (folder.kind != StoreKind::kS3) return;
-    try {
-      abort(folder, UploadsOf::kFolder);
-    } catch (const std::exception& error) {  // seldom is anything there, and few may ask
-      log_debug(cat("cannot look for unfinished uploads in ", folder.shown(), ": ", error.what()));
-    }
+    if (folder.kind == StoreKind::kS3) abort(folder, UploadsOf::kFolder);
   }
 
   void remove(const ObjectUri& uri) override {
@@ -345,7 +342,7 @@ class ArrowStore final : public ObjectStore {
  private:
   std::string path_of(const ObjectUri& uri) const { return prefix_ + uri.key; }
 
-  void send(std::string_view content, const ObjectUri& uri, const BeforeWrite& before) {
+  void send(std::string_view content, const ObjectUri& uri, const BeforePiece& before) {
     const auto stream = open_for_writing(uri);
     const bool has_parts = uri.kind == StoreKind::kS3 && content.size() > kPartBytes;
     bool closes = false;
@@ -354,7 +351,7 @@ class ArrowStore final : public ObjectStore {
       // Parts are sent by other threads. Arrow aborts an upload whose parts failed, but not after
       // Close() has met the error.
       if (has_parts) require(stream->Flush(), "write", uri);
-      if (before) before();
+      before(0);
       closes = true;
       require(stream->Close(), "write", uri);
     } catch (...) {
@@ -366,14 +363,19 @@ class ArrowStore final : public ObjectStore {
   }
 
   static void send_pieces(std::string_view left, arrow::io::OutputStream& stream,
-                          const ObjectUri& uri, const BeforeWrite& before) {
+                          const ObjectUri& uri, const BeforePiece& before) {
     constexpr size_t kPiece = size_t{8} << 20;
-    constexpr int64_t kPieces = 8;  // Arrow keeps in memory what S3 has not taken, without a limit
-    for (int64_t count = 0; !left.empty(); ++count) {
-      if (uri.kind == StoreKind::kS3 && count > 0 && count % kPieces == 0)
-        require(stream.Flush(), "write", uri);
-      if (before && count > 0) before();
+    // Arrow keeps in memory what S3 has not taken, without a limit. Others take what is written.
+    const size_t most = uri.kind == StoreKind::kS3 ? 4 * kPiece : kPiece;
+    size_t under_way = 0;
+    while (!left.empty()) {
       const std::string_view piece = left.substr(0, kPiece);
+      if (under_way + piece.size() > most) {
+        if (uri.kind == StoreKind::kS3) require(stream.Flush(), "write", uri);
+        under_way = 0;
+      }
+      under_way += piece.size();
+      before(static_cast<int64_t>(under_way));
       require(stream.Write(piece), "write", uri);
       left.remove_prefix(piece.size());
     }

@@ -36,6 +36,19 @@ void ContentCheck::accept_parts(const ObjectUri& uri, const std::string& expecte
                  "bucket that were uploaded in parts are not verified"));
 }
 
+std::string ContentCheck::problem(const ObjectUri& uri, const std::string& expected, int64_t bytes,
+                                  const std::function<void(const Take&)>& read) {
+  if (!compares(expected)) return "";
+  for (int64_t likely = part_bytes_;; likely = 0) {
+    ContentMd5 sum(expected, bytes, likely);
+    read([&](const char* data, size_t count) { sum.add(data, count); });
+    const std::string found = sum.found();
+    if (found != expected && sum.tried_likely_alone()) continue;
+    if (sum.part_bytes() > 0) part_bytes_ = sum.part_bytes();
+    return problem(uri, expected, found);
+  }
+}
+
 std::string ContentCheck::problem(const ObjectUri& uri, const std::string& expected,
                                   const std::string& found) {
   if (!compares(expected)) return "";

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "data/source/uri.h"
@@ -26,6 +28,11 @@ class ContentCheck {
   // ETag of the bucket has fitted so far, they are taken for those of such a bucket, which a
   // warning says once. Without TLS that is an error. EMBLEM_CHECK_ETAGS=0: nothing is compared.
   std::string problem(const ObjectUri& uri, const std::string& expected, const std::string& found);
+  // The same for content that `read` gives piece by piece to what it is called with; it is called
+  // again where parts of another size than those of earlier objects have to be tried.
+  using Take = std::function<void(const char* data, size_t bytes)>;
+  std::string problem(const ObjectUri& uri, const std::string& expected, int64_t bytes,
+                      const std::function<void(const Take&)>& read);
   // Whether problem() compares anything with `expected`.
   bool compares(const std::string& expected) const;
 
@@ -39,6 +46,7 @@ class ContentCheck {
   const bool is_on_;
   std::atomic<bool> has_fitted_{false}, has_warned_{false};
   std::atomic<bool> parts_have_fitted_{false}, skips_parts_{false};
+  std::atomic<int64_t> part_bytes_{0};  // of the last object whose parts have fitted
 };
 
 }  // namespace emblem

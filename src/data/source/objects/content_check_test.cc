@@ -78,7 +78,7 @@ class DamagedStore final : public ObjectStore {
   void write(const ObjectUri& uri, std::string_view content) override {
     store_.write(uri, content);
   }
-  void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) override {
+  void upload(const std::string& file, const ObjectUri& uri, const BeforePiece& before) override {
     store_.upload(file, uri, before);
   }
   void remove(const ObjectUri& uri) override { store_.remove(uri); }
@@ -235,6 +235,33 @@ TEST(ContentMd5, FitsObjectsThatWereUploadedInPartsOfUsualSizes) {
   damaged.back() ^= 1;
   EXPECT_EQ(found(md5_of_parts(content, 5 * kMiB), damaged), "");
   EXPECT_EQ(found(md5_of_parts(content, 5 * kMiB + 1), content), "");
+}
+
+TEST(ContentCheck, TriesTheSizeOfPartsFirstThatHasFitted) {
+  const ObjectUri uri = parse_object_uri("s3://b/x");
+  ContentCheck check(uri, "http://127.0.0.1:9000");
+  const std::string content = test_content(9 * kMiB + 17);
+  int passes = 0;
+  const auto problem = [&](const std::string& stated, const std::string& arrived) {
+    passes = 0;
+    return check.problem(uri, stated, static_cast<int64_t>(arrived.size()),
+                         [&](const ContentCheck::Take& take) {
+                           ++passes;
+                           take(arrived.data(), arrived.size());
+                         });
+  };
+  for (const size_t size : {5 * kMiB, 5 * kMiB, 8 * kMiB, 5000000ul, 8 * kMiB}) {
+    EXPECT_EQ(problem(md5_of_parts(content, size), content), "") << size;
+    ContentMd5 likely(md5_of_parts(content, size), 9 * kMiB + 17, static_cast<int64_t>(size));
+    likely.add(content.data(), content.size());
+    EXPECT_EQ(likely.found(), md5_of_parts(content, size));
+    EXPECT_TRUE(likely.tried_likely_alone());
+  }
+  EXPECT_EQ(problem(md5_of_parts(content, 8 * kMiB), content), "");
+  EXPECT_EQ(passes, 1);
+  EXPECT_EQ(problem(md5_of_parts(content, 5 * kMiB), content), "");
+  EXPECT_EQ(passes, 2);
+  EXPECT_THAT(problem(md5_of_parts(content, 5 * kMiB + 1), content), HasSubstr("damaged"));
 }
 
 // SSE-KMS: what arrives by TLS is what the store has, and no ETag of the bucket is an MD5.

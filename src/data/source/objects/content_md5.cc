@@ -8,7 +8,7 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20, kMB = 1000000;
-constexpr int64_t kMostSizes = 16;  // each costs one more pass over the content
+constexpr int64_t kMostSizes = 16;
 constexpr int64_t kRound[] = {5,   8,   10,  15,  16,  20,  25,  30,  32,  40,  50,   60,
                               64,  75,  80,  96,  100, 120, 125, 128, 150, 160, 192,  200,
                               250, 256, 300, 320, 384, 400, 500, 512, 640, 750, 1000, 1024};
@@ -31,13 +31,17 @@ std::set<int64_t> sizes_for(int64_t bytes, int64_t parts) {
 
 bool is_md5_of_parts(std::string_view md5) { return md5.find('-') != md5.npos; }
 
-ContentMd5::ContentMd5(std::string stated, int64_t bytes) : stated_(std::move(stated)) {
+ContentMd5::ContentMd5(std::string stated, int64_t bytes, int64_t likely_part_bytes)
+    : stated_(std::move(stated)) {
   if (!is_md5_of_parts(stated_)) return;
   const size_t digits = stated_.find('-') + 1;
   int64_t parts = 0;
   std::from_chars(stated_.data() + digits, stated_.data() + stated_.size(), parts);
   if (parts < 1 || bytes < parts) return;
-  for (const int64_t size : sizes_for(bytes, parts)) tried_.push_back({size, size, {}, {}});
+  std::set<int64_t> sizes = sizes_for(bytes, parts);
+  tried_likely_alone_ = sizes.size() > 1 && sizes.contains(likely_part_bytes);
+  if (tried_likely_alone_) sizes = {likely_part_bytes};
+  for (const int64_t size : sizes) tried_.push_back({size, size, {}, {}});
 }
 
 void ContentMd5::end_part(Parts& parts) {
@@ -68,7 +72,9 @@ std::string ContentMd5::found() {
   if (!is_md5_of_parts(stated_)) return whole_.hex();
   for (Parts& parts : tried_) {
     if (parts.left < parts.part_bytes) end_part(parts);
-    if (stated_.starts_with(parts.all.hex() + "-")) return stated_;
+    if (!stated_.starts_with(parts.all.hex() + "-")) continue;
+    part_bytes_ = parts.part_bytes;
+    return stated_;
   }
   return "";
 }

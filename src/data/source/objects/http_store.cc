@@ -137,7 +137,7 @@ class HttpStore final : public ObjectStore {
   }
 
   void write(const ObjectUri& uri, std::string_view) override { refuse_to_write(uri); }
-  void upload(const std::string&, const ObjectUri& uri, const BeforeWrite&) override {
+  void upload(const std::string&, const ObjectUri& uri, const BeforePiece&) override {
     refuse_to_write(uri);
   }
   void remove(const ObjectUri& uri) override { refuse_to_write(uri); }

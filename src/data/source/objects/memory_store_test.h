@@ -108,7 +108,7 @@ class TestObjectStore final : public ObjectStore {
   void write(const ObjectUri& uri, std::string_view content) override {
     all_.requested("PUT " + uri.text(), [&] { all_.put(uri.text(), std::string(content)); });
   }
-  void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite&) override {
+  void upload(const std::string& file, const ObjectUri& uri, const BeforePiece&) override {
     all_.requested("PUT " + uri.text(), [&] { all_.put(uri.text(), read_text_file(file)); });
   }
   void remove(const ObjectUri& uri) override {

@@ -26,22 +26,20 @@ class ContentSums {
  public:
   // `md5`: what the store says; "": nothing that is to be compared.
   ContentSums(const ObjectInfo& object, const std::string& md5)
-      : object_(object), expected_md5_(md5), md5_(md5, object.bytes) {}
+      : object_(object), expected_md5_(md5) {}
 
   bool are_known() const { return !expected_md5_.empty() || !object_.checksum.empty(); }
   const std::string& expected_md5() const { return expected_md5_; }
 
-  void add(const char* data, size_t bytes) {
-    md5_.add(data, bytes);
-    if (!object_.checksum.empty()) checksum_.add(data, bytes);
-  }
-
-  // Why what was added is not the content of the object; "" if it is.
-  std::string problem(const ObjectUri& uri, ContentCheck& check) {
-    if (std::string problem = check.problem(uri, expected_md5_, md5_.found()); !problem.empty())
-      return problem;
-    const std::string found = checksum_digits(checksum_.value());
-    if (object_.checksum.empty() || object_.checksum == found) return "";
+  // Why what `read` gives is not the content of the object; "" if it is.
+  std::string problem(const ObjectUri& uri, ContentCheck& check,
+                      const std::function<void(const ContentCheck::Take&)>& read) const {
+    std::string problem = check.problem(uri, expected_md5_, object_.bytes, read);
+    if (!problem.empty() || object_.checksum.empty()) return problem;
+    Checksum checksum;
+    read([&](const char* data, size_t bytes) { checksum.add(data, bytes); });
+    const std::string found = checksum_digits(checksum.value());
+    if (object_.checksum == found) return "";
     return cat(uri.shown(), " is damaged: its content has the checksum ", found, ", but ",
                object_.checksum,
                " was written; start again, write the data set again (--force), "
@@ -52,8 +50,6 @@ class ContentSums {
  private:
   const ObjectInfo& object_;
   const std::string expected_md5_;
-  ContentMd5 md5_;
-  Checksum checksum_;
 };
 
 }  // namespace
@@ -75,9 +71,10 @@ void ObjectFile::download_checked(int64_t offset, std::vector<char>& content) {
     download(offset, static_cast<int64_t>(content.size()), content.data());
     if (!reads_one_version_) check_version();
     if (static_cast<int64_t>(content.size()) < bytes()) return;
-    ContentSums sums(info_, expected_md5());
-    sums.add(content.data(), content.size());
-    problem = sums.problem(uri_, *shared_.check);
+    const ContentSums sums(info_, expected_md5());
+    problem = sums.problem(uri_, *shared_.check, [&](const ContentCheck::Take& take) {
+      take(content.data(), content.size());
+    });
     if (problem.empty()) return;
     if (is_md5_of_parts(sums.expected_md5()) && content == before)
       return shared_.check->accept_parts(uri_, sums.expected_md5());
@@ -90,17 +87,21 @@ void ObjectFile::download_checked(int64_t offset, std::vector<char>& content) {
 // Why all parts together are not what the store or the writer says; "" if they are. Of an object of
 // several parts.
 std::string ObjectFile::damage_of(const PartialObject& partial) {
-  ContentSums sums(info_, expected_md5());
+  const ContentSums sums(info_, expected_md5());
   if (!sums.are_known() || partial.parts() < 2) return "";
   std::vector<char> piece(size_t{1} << 20);
-  for (int64_t at = 0; at < bytes();) {
-    const ssize_t got = ::pread(partial.descriptor(), piece.data(), piece.size(), at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return "";  // an error of the disk, which readers meet themselves
-    sums.add(piece.data(), static_cast<size_t>(std::min<int64_t>(got, bytes() - at)));
-    at += got;
-  }
-  std::string problem = sums.problem(uri_, *shared_.check);
+  bool is_readable = true;
+  std::string problem = sums.problem(uri_, *shared_.check, [&](const ContentCheck::Take& take) {
+    for (int64_t at = 0; at < bytes();) {
+      const ssize_t got = ::pread(partial.descriptor(), piece.data(), piece.size(), at);
+      if (got < 0 && errno == EINTR) continue;
+      is_readable = got > 0;
+      if (!is_readable) return;
+      take(piece.data(), static_cast<size_t>(std::min<int64_t>(got, bytes() - at)));
+      at += got;
+    }
+  });
+  if (!is_readable) return "";  // an error of the disk, which readers meet themselves
   if (problem.empty() || !is_md5_of_parts(sums.expected_md5()) || !arrives_again(partial))
     return problem;
   shared_.check->accept_parts(uri_, sums.expected_md5());

@@ -50,6 +50,10 @@ enum class ListDepth { kDirect, kAll };
 // not sent.
 using BeforeWrite = std::function<void()>;
 
+// The same while a file is sent by several requests, with the bytes that the store has not taken
+// yet.
+using BeforePiece = std::function<void(int64_t under_way)>;
+
 struct ObjectListing {
   std::vector<ObjectInfo> objects;
   std::vector<std::string> folders;  // names; kDirect alone
@@ -68,11 +72,10 @@ class ObjectStore {
   virtual std::unique_ptr<ObjectReader> open(const ObjectUri& uri, const ObjectInfo& info) = 0;
   // The object appears whole when this returns, in the place of an older one.
   virtual void write(const ObjectUri& uri, std::string_view content) = 0;
-  // Large files are sent by several requests; calls `before` ahead of each but the first, when the
-  // store has taken most of what was sent before.
-  virtual void upload(const std::string& file, const ObjectUri& uri, const BeforeWrite& before) = 0;
-  // Removes what uploads below `folder` left that were never completed; no process uploads there
-  // meanwhile. Throws nothing: only their cost depends on it.
+  // Large files are sent by several requests.
+  virtual void upload(const std::string& file, const ObjectUri& uri, const BeforePiece& before) = 0;
+  // Removes what uploads below `folder` left that began long ago and were never completed. Only
+  // their cost depends on it.
   virtual void remove_unfinished(const ObjectUri&) {}
   // Nothing to remove is not an error.
   virtual void remove(const ObjectUri& uri) = 0;

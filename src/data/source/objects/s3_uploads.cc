@@ -5,8 +5,11 @@
 #if defined(EMBLEM_WITH_CURL)
 
 #include <array>
+#include <charconv>
 #include <ctime>
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/source/objects/curl_library.h"
@@ -17,6 +20,7 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{16} << 20;  // of an answer
 constexpr int kMostPages = 100;
+constexpr int64_t kLeastAgeSeconds = 24 * 3600;  // of an upload that nobody is working on
 
 size_t take_text(char* data, size_t, size_t bytes, void* into) {
   auto& text = *static_cast<std::string*>(into);
@@ -75,52 +79,100 @@ std::string next_element(const std::string& xml, const std::string& name, size_t
   return xml.substr(begin + name.size() + 2, end - begin - name.size() - 2);
 }
 
-std::string unescaped(std::string text) {
-  constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
-      {{"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}, {"&amp;", '&'}}};
-  for (const auto& [entity, c] : kEntities)
-    for (size_t at = 0; (at = text.find(entity, at)) != text.npos; ++at)
-      text.replace(at, entity.size(), 1, c);
-  return text;
+// The character of an entity without its '&' and ';': "lt", "#13", "#xD". None: kept as it is.
+std::optional<char> character_of(std::string_view entity) {
+  constexpr std::array<std::pair<std::string_view, char>, 5> kNames = {
+      {{"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}, {"amp", '&'}}};
+  for (const auto& [name, c] : kNames)
+    if (entity == name) return c;
+  if (!entity.starts_with('#')) return std::nullopt;
+  const bool is_hex = entity.starts_with("#x");
+  const char* const end = entity.data() + entity.size();
+  int code = 0;
+  const auto [rest, error] =
+      std::from_chars(entity.data() + (is_hex ? 2 : 1), end, code, is_hex ? 16 : 10);
+  if (error != std::errc() || rest != end || code < 0 || code > 127) return std::nullopt;
+  return static_cast<char>(code);
+}
+
+std::string unescaped(std::string_view text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const size_t end = text[at] == '&' ? text.find(';', at) : text.npos;
+    const auto c =
+        end == text.npos ? std::nullopt : character_of(text.substr(at + 1, end - at - 1));
+    plain += c.value_or(text[at]);
+    if (c) at = end;
+  }
+  return plain;
+}
+
+// Seconds since 1970 of "2026-11-19T10:15:00.000Z"; nothing: it is no such time.
+std::optional<int64_t> seconds_of(const std::string& time) {
+  std::tm parts{};
+  if (::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return std::nullopt;
+  return ::timegm(&parts);
 }
 
 struct Upload {
   std::string key, id;
+  std::optional<int64_t> began;  // seconds since 1970
 };
 
-std::vector<Upload> list_uploads(const S3Bucket& bucket, const std::string& prefix) {
-  const S3Request request = {"GET",
-                             bucket.host,
-                             bucket.path.empty() ? "/" : bucket.path,
-                             {{"prefix", prefix}, {"uploads", ""}}};
-  const std::string answer = run(bucket, request);
+struct UploadPage {
   std::vector<Upload> uploads;
+  std::map<std::string, std::string> next;  // the query of the next page; empty: there is none
+};
+
+UploadPage list_uploads(const S3Bucket& bucket, std::map<std::string, std::string> query) {
+  const std::string path = bucket.path.empty() ? "/" : bucket.path;
+  const std::string answer = run(bucket, {"GET", bucket.host, path, query});
+  const auto text_of = [](const std::string& xml, const std::string& name) {
+    size_t at = 0;
+    return unescaped(next_element(xml, name, at));
+  };
+  UploadPage page;
   for (size_t at = 0; at != answer.npos;) {
     const std::string upload = next_element(answer, "Upload", at);
-    size_t in_key = 0, in_id = 0;
-    const std::string key = unescaped(next_element(upload, "Key", in_key));
-    const std::string id = unescaped(next_element(upload, "UploadId", in_id));
-    if (!key.empty() && !id.empty()) uploads.push_back({key, id});
+    const Upload found = {text_of(upload, "Key"), text_of(upload, "UploadId"),
+                          seconds_of(text_of(upload, "Initiated"))};
+    if (!found.key.empty() && !found.id.empty()) page.uploads.push_back(found);
   }
-  return uploads;
+  if (text_of(answer, "IsTruncated") == "true") {
+    query["key-marker"] = text_of(answer, "NextKeyMarker");
+    query["upload-id-marker"] = text_of(answer, "NextUploadIdMarker");
+    if (!query["key-marker"].empty()) page.next = std::move(query);
+  }
+  return page;
+}
+
+bool is_meant(const Upload& upload, const std::string& key, UploadsOf of) {
+  if (of == UploadsOf::kObject) return upload.key == key;
+  return upload.key.starts_with(key) && upload.began &&
+         *upload.began + kLeastAgeSeconds <= std::time(nullptr);
 }
 
 }  // namespace
 
 int64_t abort_uploads(const S3Bucket& bucket, const std::string& key, UploadsOf of) {
   int64_t aborted = 0;
-  for (int page = 0; page < kMostPages; ++page) {
-    const int64_t before = aborted;
-    for (const Upload& upload : list_uploads(bucket, key)) {
-      const bool is_meant =
-          of == UploadsOf::kObject ? upload.key == key : upload.key.starts_with(key);
-      if (!is_meant) continue;
-      run(bucket,
-          {"DELETE", bucket.host, bucket.path + "/" + upload.key, {{"uploadId", upload.id}}});
-      ++aborted;
+  std::string problem;
+  std::map<std::string, std::string> query = {{"prefix", key}, {"uploads", ""}};
+  for (int page = 0; page < kMostPages && !query.empty(); ++page) {
+    const UploadPage found = list_uploads(bucket, query);
+    for (const Upload& upload : found.uploads) {
+      if (!is_meant(upload, key, of)) continue;
+      try {
+        run(bucket,
+            {"DELETE", bucket.host, bucket.path + "/" + upload.key, {{"uploadId", upload.id}}});
+        ++aborted;
+      } catch (const Error& error) {
+        problem = error.what();
+      }
     }
-    if (aborted == before) break;
+    query = found.next;
   }
+  if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
   return aborted;
 }
 

@@ -17,8 +17,9 @@ struct S3Bucket {
 
 enum class UploadsOf { kObject, kFolder };
 
-// Aborts the uploads of the object `key`, or of all objects below it ("runs/1/"). Returns how many.
-// Throws Error where the store refuses, and without libcurl.
+// Aborts the uploads of the object `key`; or of all objects below it ("runs/1/") that began more
+// than a day ago, as others may be under way. Returns how many. Throws Error where the store
+// refuses to abort one of them, and without libcurl.
 int64_t abort_uploads(const S3Bucket& bucket, const std::string& key, UploadsOf of);
 
 }  // namespace emblem

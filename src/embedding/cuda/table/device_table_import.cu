@@ -82,6 +82,27 @@ __global__ void erase_kernel(KeySpace keys, const int64_t* erased, uint32_t coun
   atomicAdd(found, 1u);
 }
 
+__global__ void count_missing_kernel(KeySpace keys, const int64_t* of, uint32_t count,
+                                     uint32_t* missing) {
+  const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
+  if (i < count && keys.find(of[i]) == kNoRow) atomicAdd(missing, 1u);
+}
+
+// How many different keys have no row.
+int64_t count_missing(const Context& context, KeySpace space, std::span<const int64_t> keys) {
+  std::vector<int64_t> different(keys.begin(), keys.end());
+  std::sort(different.begin(), different.end());
+  different.erase(std::unique(different.begin(), different.end()), different.end());
+  const Buffer<int64_t> on_device = upload<int64_t>(context, different);
+  const uint32_t none = 0;
+  Buffer<uint32_t> missing = upload<uint32_t>(context, {&none, 1});
+  count_missing_kernel<<<blocks_of(static_cast<int64_t>(different.size()), kTableThreads),
+                         kTableThreads, 0, context.stream>>>(
+      space, on_device.data(), static_cast<uint32_t>(different.size()), missing.data());
+  cuda_check(cudaGetLastError(), "launching count_missing_kernel");
+  return missing.to_host(context)[0];
+}
+
 __global__ void rescore_kernel(KeySpace keys, const int64_t* of, uint32_t count, int64_t score) {
   const uint32_t i = blockIdx.x * kTableThreads + threadIdx.x;
   if (i >= count) return;
@@ -180,13 +201,13 @@ void DeviceTable::write_rows(const RowBatch& batch) {
 void DeviceTable::import_rows(const Context&, const RowBatch& batch) {
   wait_for_transfers();
   check_rows(batch);
-  for (const int64_t key : batch.keys) {
-    if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});
-  }
-  for (size_t i = 0; i < batch.scores.size(); ++i) {
-    EMBLEM_REQUIRE(batch.scores[i] != kUnused, "table ", settings_.name, ": ", batch.scores[i],
-                   " of key ", batch.keys[i], " is not a score");
-  }
+  // Rows are written in pieces: all of them fit, or none is written.
+  const bool is_limited = !is_static() && settings_.capacity != 0 && !evicts_in_bins();
+  const int64_t rows = is_limited ? size() : 0, most = settings_.capacity;
+  EMBLEM_REQUIRE(!is_limited || rows + static_cast<int64_t>(batch.keys.size()) <= most ||
+                     rows + count_missing(context_, keys_->ref(), batch.keys) <= most,
+                 "table ", settings_.name, ": more than its capacity of ", most,
+                 " keys are being imported");
   next_version_kernel<<<1, 1, 0, context_.stream>>>(ref());
   const bool ascending = std::adjacent_find(batch.keys.begin(), batch.keys.end(),
                                             std::greater_equal<>()) == batch.keys.end();

@@ -2,6 +2,7 @@
 // of gradients and of devices.
 #pragma once
 
+#include "nn/capsules.h"
 #include "nn/ops/op_cases_test.h"
 
 namespace emblem {
@@ -35,8 +36,59 @@ inline Node rank_case(Graph& g, const MakeInput& in, Candidates candidates) {
   return g.slice(rank_candidates(g, users, items, candidates, 0.8f), 0, 1);
 }
 
+// With one iteration shares do not depend on the elements, so that finite differences are exact.
+inline CapsuleOptions capsule_options(int capsules, int iterations) {
+  return {.capsules = capsules, .iterations = iterations, .scale = 1.5f, .squash_power = 0.7f};
+}
+
+// The interests of each row, attended to by a vector of the row.
+inline Node interests_case(Graph& g, const MakeInput& in, const CapsuleOptions& options) {
+  const Node history = in.elements(6), user = in(3), item = in(5);
+  const Space space = add_fixed_sequence(g, "interests", options.capsules);
+  const auto mask = [&](float there, float missing) {
+    return split_vectors(g, capsule_mask(g, history, options, there, missing), space);
+  };
+  const Node high = split_vectors(g, capsules(g, history, options), space);
+  Node x = g.mix(mask(1.0f, 0.0f), {g.concat({g.repeat(user, space), high})});
+  x = g.normalize(g.linear_without_bias(g.mix(mask(1.0f, 0.0f), {g.linear(x, 8)}), 5));
+  const Node scores = g.sum({g.scale(g.dot_with_row(item, x), 2.0f), mask(0.0f, -1e30f)});
+  return g.concat({g.attention_pool(scores, x), join_vectors(g, x)});
+}
+
 inline std::vector<OpCase> sequence_cases() {
   return {
+      sequence_case("Capsules", {3, 0, 1, 4, 9, 2},
+                    [](Graph& g, const MakeInput& in) {
+                      return capsules(g, in.elements(5), capsule_options(3, 1));
+                    }),
+      sequence_case("CapsulesOfTheFirstElements", random_lengths(20, 20),
+                    [](Graph& g, const MakeInput& in) {
+                      CapsuleOptions options = capsule_options(5, 1);
+                      options.count = CapsuleOptions::Count::kFixed;
+                      options.most_elements = 7;
+                      const Node x = in.elements(6);
+                      return g.concat({g.segment_sum(x), capsules(g, x, options)});
+                    }),
+      sequence_case("Interests", random_lengths(20, 20),
+                    [](Graph& g, const MakeInput& in) {
+                      return interests_case(g, in, capsule_options(4, 1));
+                    }),
+      sequence_case("FirstElements", {3, 0, 1, 4},
+                    [](Graph& g, const MakeInput& in) {
+                      const Node x = in.elements(5);
+                      return g.concat({first_elements(g, x), g.segment_sum(x)});
+                    }),
+      sequence_case(
+          "FirstElementsAlone", random_lengths(20, 5),
+          [](Graph& g, const MakeInput& in) { return first_elements(g, in.elements(8)); }),
+      sequence_case("SplitAndJoinedVectors", {2, 1, 0, 3},
+                    [](Graph& g, const MakeInput& in) {
+                      const Node x = g.concat({in(9), g.segment_sum(in.elements(3))});
+                      const Space space = add_fixed_sequence(g, "thirds", 3);
+                      const Node third = split_vectors(g, x, space);
+                      return g.concat({join_vectors(g, g.linear(third, 5, Activation::kTanh)),
+                                       g.segment_sum(third), x});
+                    }),
       sequence_case(
           "RankNegatives", item_lengths(4, 3),
           [](Graph& g, const MakeInput& in) { return rank_case(g, in, Candidates::kNegatives); }),
@@ -159,6 +211,14 @@ inline std::vector<OpCase> large_sequence_cases() {
     });
   };
   return {
+      sequence_case("LargeCapsules", random_lengths(300, 60),
+                    [](Graph& g, const MakeInput& in) {
+                      return capsules(g, in.elements(40), capsule_options(6, 3));
+                    }),
+      sequence_case("LargeInterests", random_lengths(200, 40),
+                    [](Graph& g, const MakeInput& in) {
+                      return interests_case(g, in, capsule_options(7, 2));
+                    }),
       sequence_case("LargeAttentionPool", random_lengths(700, 60),
                     [](Graph& g, const MakeInput& in) {
                       return g.attention_pool(in.elements(1), in.elements(72));

@@ -134,10 +134,10 @@ template <class T>
 __global__ void __launch_bounds__(kWarp* kGradientWarps)
     cin_gradient_tensor_kernel(CinShape s, const uint4* weights, List<T> x, List<T> x0, List<T> dy,
                                CinGradient<T> to_x, CinGradient<T> to_x0) {
-  extern __shared__ float shared[];
+  extern __shared__ float cin_sums[];
   const int64_t r = row_of_warp();
   if (r >= s.rows) return;
-  float *dx = shared + threadIdx.y * (s.n + s.m) * 16, *dx0 = dx + s.n * 16;
+  float *dx = cin_sums + threadIdx.y * (s.n + s.m) * 16, *dx0 = dx + s.n * 16;
   for (int e = threadIdx.x; e < (s.n + s.m) * 16; e += kWarp) dx[e] = 0.0f;
   __syncwarp();
   const Lane lane;

@@ -5,6 +5,9 @@
 
 namespace emblem {
 
+// Whether the mean over rows is multiplied by their number.
+enum class Reduction { kMean, kSum };
+
 // Distances of x and y: squared error, the mean over rows and columns of (x - y)^2; cosine, -0.1
 // times the mean over rows of normalize(x) . normalize(y); Euclid, the root of the sum over rows
 // and columns of (x - y)^2, with weights that have the mean 1. No gradient flows to y. Inputs:
@@ -12,8 +15,10 @@ namespace emblem {
 class DistillationLoss : public DeviceOp<DistillationLoss, Loss> {
  public:
   DistillationLoss(Tensor* x, Tensor* y, Tensor* labels, Tensor* weights, Graph::Target target,
-                   Graph::Similarity similarity, int64_t slot)
-      : DeviceOp({x, y}, labels, weights, std::move(target), slot), similarity_(similarity) {}
+                   Graph::Similarity similarity, Reduction reduction, int64_t slot)
+      : DeviceOp({x, y}, labels, weights, std::move(target), slot),
+        similarity_(similarity),
+        reduction_(reduction) {}
   const char* kind() const override { return "distillation_loss"; }
   double flops_per_row() const override { return 3.0 * static_cast<double>(in(0).cols); }
   void prepare(Device device, int64_t max_rows) override {
@@ -28,7 +33,13 @@ class DistillationLoss : public DeviceOp<DistillationLoss, Loss> {
   void backward_cuda(const OpContext& pass);
 
  private:
+  float factor(const OpContext& pass) const {
+    const bool is_sum = reduction_ == Reduction::kSum;
+    return target().factor * (is_sum ? static_cast<float>(pass.rows) : 1.0f);
+  }
+
   Graph::Similarity similarity_;
+  Reduction reduction_;
   Buffer<float> rows_;   // a DistillationRow each
   Buffer<double> mean_;  // weighted, of the losses of rows
 };

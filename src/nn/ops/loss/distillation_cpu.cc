@@ -19,7 +19,7 @@ void DistillationLoss::forward_cpu(const OpContext& pass) {
   });
   *total_weight().data() = sum.weight;
   *mean_.data() = sum.mean(1.0);
-  *value(pass) = distillation_value(similarity_, *mean_.data(), pass.rows, target().factor);
+  *value(pass) = distillation_value(similarity_, *mean_.data(), pass.rows, factor(pass));
 }
 
 void DistillationLoss::backward_cpu(const OpContext& pass) {
@@ -28,7 +28,7 @@ void DistillationLoss::backward_cpu(const OpContext& pass) {
   const auto* rows = reinterpret_cast<const DistillationRow*>(rows_.data());
   const float share =
       pass.step->loss_scale * distillation_share(similarity_, *mean_.data(), pass.rows,
-                                                 *total_weight().data(), target().factor);
+                                                 *total_weight().data(), factor(pass));
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {

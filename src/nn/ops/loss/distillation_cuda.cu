@@ -69,7 +69,7 @@ void DistillationLoss::forward_cuda(const OpContext& pass) {
   });
   cuda::mean_loss(pass, RowLossOf{rows}, row_targets(), 1.0f, total_weight().data(), mean_.data());
   finish_kernel<<<1, 1, 0, pass.context.stream>>>(similarity_, mean_.data(), pass.rows,
-                                                  target().factor, value(pass));
+                                                  factor(pass), value(pass));
   cuda::check_launch("launching the end of a distillation loss");
 }
 
@@ -82,7 +82,7 @@ void DistillationLoss::backward_cuda(const OpContext& pass) {
                       row_targets(),
                       mean_.data(),
                       total_weight().data(),
-                      target().factor,
+                      factor(pass),
                       pass.rows,
                       cols,
                       pass.step};

@@ -130,6 +130,10 @@ class RequestReader {
       request_->priority = json_.uint64();
     } else if (name == "timeout") {
       request_->timeout_us = json_.uint64();
+    } else if (name == "top_k") {
+      request_->top_k = json_.int64();
+    } else if (name == "filter") {
+      request_->filter = json_.string(kMostNameBytes);
     } else if (name == "sequence_id") {
       const bool none =
           json_.kind() == JsonReader::Kind::kString ? json_.string().empty() : json_.uint64() == 0;

@@ -61,7 +61,8 @@ TEST(ReadInferRequestTest, TakesJsonWithItsParameters) {
   const InferCall call = read(R"({"id":"x","inputs":[
       {"name":"A","shape":[1,2],"datatype":"FP32","data":[1,2.5]},
       {"data":[["u"]],"name":"S","parameters":null,"shape":[1,1],"datatype":"BYTES"}],
-      "parameters":{"priority":3,"timeout":1500,"sequence_id":0,"mine":{"a":[1]}},
+      "parameters":{"priority":3,"timeout":1500,"sequence_id":0,"mine":{"a":[1]},
+        "top_k":7,"filter":"new,cheap"},
       "outputs":[{"name":"Y","parameters":{"classification":2}}],"more":1})");
   const InferRequest& request = *call.request;
   EXPECT_EQ(request.model, "m");
@@ -69,6 +70,8 @@ TEST(ReadInferRequestTest, TakesJsonWithItsParameters) {
   EXPECT_EQ(request.id, "x");
   EXPECT_EQ(request.priority, 3u);
   EXPECT_EQ(request.timeout_us, 1500u);
+  EXPECT_EQ(request.top_k, 7);
+  EXPECT_EQ(request.filter, "new,cheap");
   ASSERT_EQ(request.inputs.size(), 2u);
   EXPECT_THAT(values<float>(request.inputs[0].data), ElementsAre(1, 2.5f));
   EXPECT_EQ(text_of(request.inputs[1].data), std::string_view("\x01\0\0\0u", 5));
@@ -142,6 +145,8 @@ TEST(ReadInferRequestTest, RefusesMalformedRequestsByNamingWhatIsWrong) {
   expect_refused(R"({"inputs":[],"parameters":{"sequence_id":7}})", "sequences");
   expect_refused(R"({"inputs":[],"parameters":{"sequence_id":"s"}})", "sequences");
   expect_refused(R"({"inputs":[],"parameters":{"priority":-1}})", "unsigned");
+  expect_refused(R"({"inputs":[],"parameters":{"top_k":"ten"}})", "");
+  expect_refused(R"({"inputs":[],"parameters":{"filter":1}})", "");
 }
 
 TEST(ReadInferRequestTest, RefusesBinarySectionsOfTheWrongSize) {

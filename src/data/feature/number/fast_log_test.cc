@@ -1,4 +1,4 @@
-#include "data/feature/fast_log.h"
+#include "data/feature/number/fast_log.h"
 
 #include <gtest/gtest.h>
 

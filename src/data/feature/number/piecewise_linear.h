@@ -1,4 +1,5 @@
-// data/feature/piecewise_linear.h - RawFeature.piecewise_linear: a number becomes one per bin.
+// data/feature/number/piecewise_linear.h - RawFeature.piecewise_linear: a number becomes one per
+// bin.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// data/feature/normalizer.h - what RawFeature.normalizer does to numbers.
+// data/feature/number/normalizer.h - what RawFeature.normalizer does to numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// data/feature/number_rule.h - a column becomes the numbers of a feature.
+// data/feature/number/number_rule.h - a column becomes the numbers of a feature.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 #include "data/feature/bucketizer.h"
 #include "data/feature/feature_counts.h"
 #include "data/feature/fg/operator.h"
-#include "data/feature/normalizer.h"
-#include "data/feature/piecewise_linear.h"
+#include "data/feature/number/normalizer.h"
+#include "data/feature/number/piecewise_linear.h"
 
 namespace emblem {
 

@@ -1,4 +1,4 @@
-#include "data/feature/piecewise_linear.h"
+#include "data/feature/number/piecewise_linear.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/feature/number_rule.h"
+#include "data/feature/number/number_rule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/feature/normalizer.h"
+#include "data/feature/number/normalizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

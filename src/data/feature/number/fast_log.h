@@ -1,5 +1,5 @@
-// data/feature/fast_log.h - natural logarithms as plain arithmetic, so that loops over them become
-// vector code.
+// data/feature/number/fast_log.h - natural logarithms as plain arithmetic, so that loops over them
+// become vector code.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "data/feature/normalizer.h"
+#include "data/feature/number/normalizer.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -9,7 +9,7 @@
 
 #include "core/math/finite.h"
 #include "core/text/text.h"
-#include "data/feature/fast_log.h"
+#include "data/feature/number/fast_log.h"
 #include "data/format/decoder.h"
 #include "data/format/text/text_scan.h"
 #include "emblem/error.h"

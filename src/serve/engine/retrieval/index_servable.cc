@@ -1,0 +1,143 @@
+#include "serve/engine/retrieval/index_servable.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/checkpoint.h"
+#include "config/feature/matching.h"
+#include "config/load/load.h"
+#include "core/text/joined.h"
+#include "emblem/error.h"
+#include "serve/engine/pipeline_servable.h"
+#include "serve/engine/retrieval/index_engine.h"
+
+namespace emblem {
+
+namespace fs = std::filesystem;
+
+bool has_index(const std::string& folder) {
+  const std::string manifest = cat(kIndexFolder, "/manifest.json");
+  if (read_manifest(folder).files.contains(manifest)) return true;
+  std::error_code ignored;
+  if (fs::exists(fs::path(folder) / kIndexFolder, ignored))
+    throw Error(ErrorCode::kCorruption,
+                cat(folder, " has a folder ", kIndexFolder,
+                    ", but its manifest.json does not list it: the index is of another version"));
+  return false;
+}
+
+namespace {
+
+// How many vectors the version has for each user.
+int64_t vectors_of_users(const std::string& folder) {
+  const auto matching = matching_of(load_stored_pipeline(folder).model_config());
+  return matching ? matching->vectors : 1;
+}
+
+// The only output of the tower.
+TensorMetadata vectors_of(const Servable& tower) {
+  const std::vector<TensorMetadata> outputs = tower.outputs();
+  EMBLEM_REQUIRE(outputs.size() == 1 && outputs[0].shape.size() == 2,
+                 "a version with an index has one tower, of users, but this one has the outputs ",
+                 joined(outputs, ", ", &TensorMetadata::name));
+  return outputs[0];
+}
+
+class IndexServable final : public Servable {
+ public:
+  // Without an index it describes the version.
+  IndexServable(std::unique_ptr<Servable> tower, int64_t vectors, int64_t version,
+                std::unique_ptr<Index> index, int threads)
+      : tower_(std::move(tower)),
+        version_(version),
+        index_(std::move(index)),
+        threads_(threads),
+        vectors_(vectors),
+        dim_(vectors_of(*tower_).shape[1] / vectors) {
+    for (const TensorMetadata& input : tower_->inputs())
+      EMBLEM_REQUIRE(!is_retrieval_input(input.name), "the tower of users reads a column \"",
+                     input.name,
+                     "\", but requests to an index have an input of this name; rename "
+                     "the column");
+    EMBLEM_REQUIRE(index_ == nullptr || index_->settings().dim == dim_, "the index has vectors of ",
+                   index_->settings().dim, " elements, but the tower of users gives ", dim_,
+                   ": they are of two models");
+  }
+
+  std::vector<TensorMetadata> inputs() const override { return tower_->inputs(); }
+  std::vector<TensorMetadata> outputs() const override {
+    return {{kFoundIds, DataType::kInt64, {-1, -1}},
+            {kFoundScores, DataType::kFp32, {-1, -1}},
+            {kFoundCount, DataType::kInt64, {-1, 1}}};
+  }
+  std::vector<std::pair<std::string, std::string>> parameters() const override {
+    auto parameters = tower_->parameters();
+    parameters.emplace_back("optional_inputs",
+                            cat(kTopK, " INT64 [-1,1], ", kExclude, " INT64 [-1,-1], ", kUserVector,
+                                " FP32 [-1,", dim_, "]"));
+    return parameters;
+  }
+  std::string problem() const override { return tower_->problem(); }
+  std::string metrics(const std::string& labels) const override { return tower_->metrics(labels); }
+  bool may_block() const override { return tower_->may_block(); }
+
+  RequestSize check(const InferRequest& request) const override {
+    check_outputs(request);
+    const RetrievalRequest asked(request);
+    const int64_t rows = asked.user_vector() != nullptr ? asked.check_user_vector(dim_)
+                                                        : tower_->check(asked.features()).rows;
+    asked.check(rows, index_->settings());
+    const auto values = static_cast<uint64_t>(rows * asked.most_top_k(rows));
+    // With the vectors, which the tower gives out and the engine keeps.
+    uint64_t bytes = 2 * static_cast<uint64_t>(rows * vectors_ * dim_) * sizeof(float);
+    for (const std::string& name : retrieval_outputs(request)) {
+      if (name == kFoundIds) bytes += values * sizeof(int64_t);
+      if (name == kFoundScores) bytes += values * sizeof(float);
+      if (name == kFoundCount) bytes += static_cast<uint64_t>(rows) * sizeof(int64_t);
+    }
+    return {rows, bytes};
+  }
+
+  std::unique_ptr<Engine> make_engine() const override {
+    return std::make_unique<IndexEngine>(
+        *index_, version_, [this] { return tower_->make_engine(); }, threads_);
+  }
+
+ private:
+  static void check_outputs(const InferRequest& request) {
+    const std::vector<std::string> names = retrieval_outputs(request);
+    for (const std::string& name : names) {
+      EMBLEM_REQUIRE(name == kFoundIds || name == kFoundScores || name == kFoundCount,
+                     "unexpected inference output '", name, "' for model '", request.model,
+                     "'; it has ", kFoundIds, ", ", kFoundScores, ", ", kFoundCount);
+      EMBLEM_REQUIRE(std::ranges::count(names, name) == 1, "output '", name,
+                     "' is requested twice");
+    }
+    for (const RequestedOutput& output : request.outputs)
+      EMBLEM_REQUIRE(output.classes == 0, "output '", output.name, "' has no classes");
+  }
+
+  const std::unique_ptr<Servable> tower_;
+  const int64_t version_;
+  const std::unique_ptr<Index> index_;
+  const int threads_;
+  const int64_t vectors_, dim_;  // of a user; of a vector
+};
+
+}  // namespace
+
+std::unique_ptr<Servable> with_index(std::unique_ptr<Servable> tower, int64_t version,
+                                     const std::string& folder, int threads) {
+  if (!has_index(folder)) return tower;
+  auto index = Index::load({}, (fs::path(folder) / kIndexFolder).string());
+  return std::make_unique<IndexServable>(std::move(tower), vectors_of_users(folder), version,
+                                         std::move(index), threads);
+}
+
+std::unique_ptr<Servable> describe_version(const std::string& folder) {
+  auto tower = describe_pipeline(folder);
+  if (!has_index(folder)) return tower;
+  return std::make_unique<IndexServable>(std::move(tower), vectors_of_users(folder), 0, nullptr, 1);
+}
+
+}  // namespace emblem

@@ -1,0 +1,64 @@
+// serve/engine/retrieval/retrieval_request.h - what a request asks of a model with an index,
+// besides the features of its users.
+//
+//   user_vector FP32 [rows, dim]: vectors of users, in place of features
+//   top_k INT64 or INT32 [rows, 1], or the request parameter top_k: how many items; default 10
+//   exclude INT64 [rows, T], with exclude.lengths [rows]; or [ids] with exclude.offsets [rows + 1]:
+//     ids of items that are not found. The smallest INT64 is no id.
+//   request parameter filter: attributes that items must have, all of them: "in_stock,new"
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "retrieval/index.h"
+#include "serve/protocol/inference_service.h"
+#include "serve/protocol/tensor.h"
+
+namespace emblem {
+
+inline constexpr const char* kUserVector = "user_vector";
+inline constexpr const char* kTopK = "top_k";
+inline constexpr const char* kExclude = "exclude";
+
+inline constexpr int64_t kDefaultTopK = 10, kMostTopK = 10'000, kMostExcluded = 10'000;
+
+// Whether an input of this name is not one of the tower's features.
+bool is_retrieval_input(const std::string& name);
+
+// Borrows the request.
+class RetrievalRequest {
+ public:
+  // Throws kInvalidArgument for an input that is given twice.
+  explicit RetrievalRequest(const InferRequest& request);
+
+  // The inputs of the tower, and nothing else of the request.
+  const InferRequest& features() const { return features_; }
+  const InputTensor* user_vector() const { return user_vector_; }
+
+  // Throws kInvalidArgument for vectors that are not [rows, dim]; returns the rows.
+  int64_t check_user_vector(int64_t dim) const;
+  // Throws kInvalidArgument where the other inputs do not fit `rows` or the limits, and for
+  // attributes that the index does not have.
+  void check(int64_t rows, const IndexSettings& index) const;
+
+  // Of a checked request.
+  int64_t top_k(int64_t row) const;
+  int64_t most_top_k(int64_t rows) const;
+  std::vector<int64_t> excluded(int64_t row) const;
+  bool excludes() const { return exclude_ != nullptr; }
+  const std::vector<std::string>& filter() const { return filter_; }
+
+ private:
+  void take(const InputTensor& tensor);
+  void check_exclude(int64_t rows) const;
+
+  const InferRequest& request_;
+  InferRequest features_;
+  const InputTensor *user_vector_ = nullptr, *top_k_ = nullptr, *exclude_ = nullptr;
+  const InputTensor *lengths_ = nullptr, *offsets_ = nullptr;
+  std::vector<std::string> filter_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,217 @@
+"""An index of items beside the tower of users: written, served, replaced."""
+
+import csv
+import http.client
+import json
+import tempfile
+import threading
+import unittest
+
+from harness import Server, run, use_test_clients
+
+use_test_clients("numpy")
+import numpy as np
+from matching_test import CONFIG, SampledRun, vectors
+from torcheasyrec import STEPS, tensor_of
+
+ITEM_COLUMNS = ["adgroup_id", "cate_id", "campaign_id", "customer", "brand", "price"]
+ITEMS, USERS, SECOND_IDS = 200, 30, 1_000_000
+
+
+class Retrieval(SampledRun):
+    """The commands of a user who has trained the pipeline `model`."""
+
+    def write_items(self, name, first_id):
+        """Items of the sampler's file, under ids of their own; every other one is new."""
+        lines = (self.folder / "data/items.txt").read_text().splitlines()[1:ITEMS + 1]
+        self.items = [line.split("\t")[2].split(":") for line in lines]
+        self.ids = np.arange(first_id, first_id + len(self.items))
+        with open(self.folder / name, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["sku", *ITEM_COLUMNS, "new"])
+            for i, (sku, item) in enumerate(zip(self.ids, self.items)):
+                writer.writerow([sku, *item, i % 2])
+        return self.folder / name
+
+    def write_users(self):
+        """The first rows of the test data, without labels and columns of items."""
+        rows = self.test_rows(USERS)
+        columns = [name for name in rows[0] if name not in ITEM_COLUMNS and name != "clk"]
+        with open(self.folder / "users.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, columns, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows)
+        return rows
+
+    def tower(self, model, tower, data):
+        out = self.folder / "vectors.csv"
+        self.succeed("predict", "--checkpoint", self.folder / model, "--input", data, "--outputs", tower, "--out", out)
+        lines = out.read_text().splitlines()
+        values = np.array([[float(value) for value in line.split(",")] for line in lines[1:]])
+        return vectors(dict(zip(lines[0].split(","), values.T)), tower)
+
+    def scores(self, model, items):
+        """Of all users and items, from the vectors that `predict` gives."""
+        return (self.tower(model, "user_tower_emb", self.folder / "users.csv") @
+                self.tower(model, "item_tower_emb", items).T)
+
+
+def post(connection, path, body):
+    connection.request("POST", path, json.dumps(body))
+    response = connection.getresponse()
+    text = response.read()
+    return response.status, json.loads(text) if text else {}
+
+
+def features(metadata, rows):
+    return [tensor_of(i["name"], i["datatype"], [row[i["name"]] for row in rows]) for i in metadata["inputs"]]
+
+
+def outputs_of(answer):
+    return {o["name"]: np.array(o["data"]).reshape(o["shape"]) for o in answer["outputs"]}
+
+
+class Index(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        one = cls.one = Retrieval(CONFIG, cls.folder.name, divide=100)
+        one.make_data()
+        one.train("first", STEPS)
+        one.train("second", STEPS // 2)
+        cls.rows = one.write_users()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def index(self, repository, model="first", first_id=1, *options):
+        items = self.one.write_items(f"{model}.csv", first_id)
+        said = self.one.succeed("index", "--checkpoint", self.one.folder / model, "--items", items, "--id", "sku",
+                                "--attributes", "new", "--out", repository / "rec", *options)
+        self.assertIn(f"{ITEMS} items of 64 elements", said)
+        return self.one.scores(model, items)
+
+    def expect_best(self, found, scores, k, first_id=1):
+        """Whether ids and scores of rows are those of the k highest of `scores`."""
+        self.assertEqual(found["ids"].shape, (len(scores), k))
+        self.assertTrue((found["count"] == k).all())
+        best = -np.sort(-scores, axis=1)[:, :k]
+        np.testing.assert_allclose(found["scores"], best, rtol=1e-4, atol=1e-5)
+        of_ids = np.take_along_axis(scores, found["ids"] - first_id, axis=1)
+        np.testing.assert_allclose(of_ids, best, rtol=1e-4, atol=1e-5)
+        self.assertTrue(all(len(set(row)) == k for row in found["ids"]))
+
+    def test_served_answers_are_the_best_of_all_items(self):
+        repository = self.one.folder / "served"
+        scores = self.index(repository)
+        server = Server(repository)
+        try:
+            metadata = json.loads(server.get("/v2/models/rec")[1])
+            self.assertFalse({i["name"] for i in metadata["inputs"]} & set(ITEM_COLUMNS))
+            connection = http.client.HTTPConnection(server.http, timeout=60)
+            self.addCleanup(connection.close)
+            inputs = features(metadata, self.rows)
+
+            def ask(parameters, *more, of=inputs):
+                return post(connection, "/v2/models/rec/infer", {"inputs": [*of, *more], "parameters": parameters})
+
+            status, answer = ask({"top_k": 20})
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(answer["parameters"], {"index_version": 1})
+            found = outputs_of(answer)
+            self.expect_best(found, scores, 20)
+            # Items that were found are excluded: the next ones follow.
+            seen = {"name": "exclude", "datatype": "INT64", "shape": [USERS, 20],
+                    "data": found["ids"].flatten().tolist()}
+            rest = scores.copy()
+            np.put_along_axis(rest, found["ids"] - 1, -np.inf, axis=1)
+            self.expect_best(outputs_of(ask({"top_k": 20}, seen)[1]), rest, 20)
+            # Items 2, 4, ... are new.
+            only_new = np.where(np.arange(ITEMS) % 2 == 1, scores, -np.inf)
+            self.expect_best(outputs_of(ask({"top_k": 20, "filter": "new"})[1]), only_new, 20)
+            users = self.one.tower("first", "user_tower_emb", self.one.folder / "users.csv")
+            of_vectors = [{"name": "user_vector", "datatype": "FP32", "shape": list(users.shape),
+                           "data": users.flatten().tolist()}]
+            self.expect_best(outputs_of(ask({"top_k": 20}, of=of_vectors)[1]), scores, 20)
+            for parameters, words in (({"top_k": 0}, "1 to 10000"), ({"filter": "old"}, 'unknown attribute \\"old\\"'),
+                                      ({"top_k": "many"}, "")):
+                status, answer = ask(parameters)
+                self.assertEqual(status, 400, answer)
+                self.assertIn(words, json.dumps(answer))
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_version_is_replaced_under_load_without_a_failed_request(self):
+        repository = self.one.folder / "replaced"
+        scores = {1: self.index(repository)}
+        server = Server(repository, "--model-control-mode", "explicit", "--load-model", "rec")
+        metadata = json.loads(server.get("/v2/models/rec")[1])
+        request = {"inputs": features(metadata, self.rows), "parameters": {"top_k": 5}}
+        stop, failures, answers = threading.Event(), [], {1: [], 2: []}
+        has_answer = {version: threading.Event() for version in answers}
+
+        def ask():
+            connection = http.client.HTTPConnection(server.http, timeout=60)
+            self.addCleanup(connection.close)
+            while not stop.is_set():
+                try:
+                    status, answer = post(connection, "/v2/models/rec/infer", request)
+                    assert status == 200, answer
+                    version = answer["parameters"]["index_version"]
+                    assert str(version) == answer["model_version"], answer
+                    answers[version].append(outputs_of(answer))
+                    has_answer[version].set()
+                except Exception as error:  # any error is a failed request
+                    failures.append(error)
+                    return
+
+        clients = [threading.Thread(target=ask) for _ in range(2)]
+        try:
+            for client in clients:
+                client.start()
+            self.assertTrue(has_answer[1].wait(120))
+            scores[2] = self.index(repository, "second", SECOND_IDS)
+            control = http.client.HTTPConnection(server.http, timeout=120)
+            self.addCleanup(control.close)
+            status, answer = post(control, "/v2/repository/models/rec/load", {})
+            self.assertEqual(status, 200, answer)
+            self.assertTrue(has_answer[2].wait(120))
+            stop.set()
+            for client in clients:
+                client.join()
+            self.assertEqual(failures, [])
+            # The tower and the items of an answer are of one version.
+            for version, first_id in ((1, 1), (2, SECOND_IDS)):
+                for found in (answers[version][0], answers[version][-1]):
+                    self.expect_best(found, scores[version], 5, first_id)
+        finally:
+            stop.set()
+            self.assertEqual(server.stop(), 0)
+
+    def test_every_kind_of_index_can_be_written(self):
+        repository = self.one.folder / "kinds"
+        for options in (["--dtype", "int8"], ["--kind", "ivf_flat", "--lists", "8"], ["--dtype", "bf16"]):
+            self.index(repository, "first", 1, *options)
+        self.assertEqual(sorted(path.name for path in (repository / "rec").iterdir()), ["1", "2", "3", "config.pbtxt"])
+
+    def test_bad_items_are_one_clear_line_and_nothing_is_written(self):
+        def refusal(text, *options):
+            items, out = self.one.folder / "bad.csv", self.one.folder / "nothing/rec"
+            items.write_text(text)
+            done = run("index", "--checkpoint", self.one.folder / "first", "--items", items, "--id", "sku", "--out", out,
+                       *options)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertFalse(out.exists())
+            return [line for line in done.stderr.splitlines() if line.startswith("emblem: ")][-1]
+
+        header = ",".join(["sku", *ITEM_COLUMNS]) + "\n"
+        self.assertIn("bad.csv has no rows", refusal(header))
+        self.assertIn("item 5 is there twice", refusal(header + "5,1,2,3,4,5,6\n" * 2))
+        self.assertIn("price", refusal(header.replace(",price", "") + "5,1,2,3,4,5\n"))
+        self.assertIn("sku", refusal(header + "x,1,2,3,4,5,6\n"))
+        self.assertIn("--kind ivf_flat", refusal(header + "5,1,2,3,4,5,6\n", "--lists", "4"))
+
+
+if __name__ == "__main__":
+    unittest.main()
