@@ -13,7 +13,7 @@ import urllib.request
 from harness import SOURCE
 
 BUILD = pathlib.Path(os.environ["EMBLEM"]).parent
-VERSION = re.search(r'kVersion = "([^"]+)"', (SOURCE / "include/emblem/version.h").read_text())[1]
+VERSION = re.search(r'kVersion = "([^"]+)"', (SOURCE / "include/emblem/api.h").read_text())[1]
 
 
 def run(*command, **options):

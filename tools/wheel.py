@@ -123,7 +123,7 @@ def main():
     build, out = (pathlib.Path(word).resolve() for word in arguments)
     if not any((build / "python/emblem").glob("_core*.so")):
         sys.exit(f"wheel: {build} has no Python module; configure it with -DEMBLEM_PYTHON=ON and build it")
-    version = re.search(r'kVersion = "([^"]+)"', (SOURCE / "include/emblem/version.h").read_text())[1]
+    version = re.search(r'kVersion = "([^"]+)"', (SOURCE / "include/emblem/api.h").read_text())[1]
     machine = os.uname().machine
     bin_folder = tools(build)
     arrow = next(build.parent.glob("deps/arrow-*/pyarrow"), "")

@@ -1,4 +1,4 @@
-// emblem/api.h - what all public headers share.
+// emblem/api.h - what all public headers share, and which emblem this is.
 //
 // The types of this folder are emblem::Runtime, emblem::Trainer and so on. Emblem's own sources,
 // which have types of these names, see them as emblem::api::Runtime.
@@ -11,3 +11,9 @@
 #else
 #define EMBLEM_PUBLIC inline namespace api
 #endif
+
+namespace emblem {
+
+inline constexpr const char* kVersion = "0.2.0";
+
+}  // namespace emblem

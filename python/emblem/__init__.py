@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from emblem._runtime import Error, __version__, set_log_level
 from emblem.data import Data
+from emblem.index import Index
 from emblem.launching import launch
 from emblem.model import Evaluation, Model, load
 from emblem.pipeline import Pipeline, init
@@ -18,8 +19,8 @@ from emblem.serving import Client, serve
 from emblem.table import Table
 from emblem.training import TrainingResult, cv, train
 
-__all__ = ["Client", "Data", "Error", "Evaluation", "Model", "Pipeline", "Table", "TrainingResult", "cv", "init", "launch", "load",
-           "serve", "set_log_level", "train"]
+__all__ = ["Client", "Data", "Error", "Evaluation", "Index", "Model", "Pipeline", "Table", "TrainingResult", "cv", "init", "launch",
+           "load", "serve", "set_log_level", "train"]
 
 
 if TYPE_CHECKING:

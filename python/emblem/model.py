@@ -12,9 +12,11 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 import numpy as np
 
 from emblem import _core
+from emblem._arrays import integers
 from emblem._folder import TemporaryFolder
 from emblem._runtime import Error
 from emblem.data import Data, to_core
+from emblem.index import Index, best_of_rows
 from emblem.pipeline import Pipeline
 
 
@@ -44,6 +46,22 @@ class Evaluation(collections.abc.Mapping):
         return f"<table>{rows}</table>"
 
 
+class Items:
+    """An index of items, with their vectors by id."""
+
+    def __init__(self, index: Index, ids: np.ndarray, vectors: np.ndarray) -> None:
+        self.index = index
+        order = np.argsort(ids)
+        self._ids, self._vectors = ids[order], vectors[order]
+
+    def vectors_of(self, ids: np.ndarray) -> np.ndarray:
+        places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        unknown = ids[self._ids[places] != ids]
+        if len(unknown):
+            raise Error(f"item {unknown[0]} is not in the index", "not_found")
+        return self._vectors[places]
+
+
 class Model:
     """A trained model. Calls of several threads wait for each other."""
 
@@ -53,6 +71,7 @@ class Model:
         self._folder = folder  # a temporary one, which goes with the model
         self.core = _core.Model(os.fspath(checkpoint), device=device, threads=threads, precision=precision)
         self.history = history  # of the training, where emblem.train made the model
+        self.items: Optional[Items] = None  # of index_items
 
     @property
     def pipeline(self) -> Pipeline:
@@ -90,6 +109,65 @@ class Model:
             raise Error("no data is given; expected rows or files", "invalid_argument")
         names, values = self.core.predict(core, list(outputs or []))
         return names, values[:, 0] if len(names) == 1 else values
+
+    def vectors(self, data: Any, tower: str) -> np.ndarray:
+        """The vectors of a matching model's "user" or "item" tower, [rows, dim], or [rows, vectors, dim] for a model with
+        several vectors of a user, those that it does not use all zeros. `data` have the columns of that tower."""
+        if tower not in ("user", "item"):
+            raise Error(f"tower is {tower!r}; expected \"user\" or \"item\"", "invalid_argument")
+        values = self.predict(data, [f"{tower}_tower_emb"])
+        dim = self._matching().output_dim
+        values = values.reshape(len(values), -1)
+        return values if values.shape[1] == dim else values.reshape(len(values), -1, dim)
+
+    def index_items(self, items: Any, ids: Any, *, attributes: Union[Mapping[str, Any], Sequence[str]] = (), kind: str = "flat",
+                    value_type: str = "fp32", lists: int = 0) -> Index:
+        """Encodes items by the item tower, for `recommend` and `similar_items`. items: rows with the columns of that tower.
+        ids: integers, each once, or the name of a column of a dict or frame. The rest is as in emblem.Index; attributes may
+        name columns, too: ["is_new"]."""
+        flags = attributes if isinstance(attributes, Mapping) else {name: items[name] for name in attributes}
+        keys = integers("ids", items[ids] if isinstance(ids, str) else ids, np.int64)
+        similarity = "cosine" if self._matching().similarity == "COSINE" else "inner_product"
+        vectors = self.vectors(items, "item")
+        if len(keys) != len(vectors):
+            raise Error(f"there are {len(keys)} ids for {len(vectors)} items; expected one for each", "invalid_argument")
+        index = Index(vectors, keys, attributes=flags, kind=kind, value_type=value_type, lists=lists, similarity=similarity)
+        self.items = Items(index, keys, vectors)
+        return index
+
+    def recommend(self, users: Any, k: int = 10, *, exclude: Optional[Sequence[Any]] = None, filter: Sequence[str] = (),
+                  probes: int = 16) -> Tuple[np.ndarray, np.ndarray]:
+        """(ids, scores) of the best k items of `index_items` for each user, as emblem.Index.search gives them. users: rows with
+        the columns of the user tower. exclude: items that a user does not get, a list for each."""
+        index = self._items().index
+        vectors = self.vectors(users, "user")
+        if exclude is not None and len(exclude) != len(vectors):
+            raise Error(f"exclude has {len(exclude)} lists for {len(vectors)} users; expected one for each", "invalid_argument")
+        if vectors.ndim == 2:
+            return index.search(vectors, k, exclude=exclude, filter=filter, probes=probes)
+        rows, places = np.nonzero(np.any(vectors != 0, axis=2))
+        found = index.search(vectors[rows, places], k, exclude=exclude and [exclude[row] for row in rows], filter=filter,
+                             probes=probes)
+        return best_of_rows(*found, rows, len(vectors), k)
+
+    def similar_items(self, items: Any, k: int = 10, *, filter: Sequence[str] = (),
+                      probes: int = 16) -> Tuple[np.ndarray, np.ndarray]:
+        """(ids, scores) of the k items of `index_items` that are most like each of the items with these ids, without itself."""
+        known = self._items()
+        ids = integers("ids", items, np.int64)
+        return known.index.search(known.vectors_of(ids), k, exclude=ids[:, None], filter=filter, probes=probes)
+
+    def _matching(self) -> Any:
+        config = self.pipeline.model_config
+        for name in ("dssm", "dssm_v2", "dat", "mind"):
+            if name in config:
+                return getattr(config, name)
+        raise Error("this model has no towers of users and items; matching models are dssm, dssm_v2, dat and mind", "unsupported")
+
+    def _items(self) -> Items:
+        if self.items is None:
+            raise Error("the model has no items yet; call index_items first", "invalid_argument")
+        return self.items
 
     def save(self, folder: Union[str, os.PathLike]) -> str:
         """Copies the checkpoint to a folder that does not exist yet; emblem.load and the program read it."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 import numpy as np
 
 from emblem import _core
+from emblem._arrays import floats, integers
 from emblem._runtime import Error
 
 
@@ -68,21 +69,21 @@ class Table:
         keys[offsets[i]:offsets[i + 1]]. weights: a factor for each key.
 
         train: keys without a row get one, and `update` may follow."""
-        return self.core.lookup(_integers("keys", keys, np.int64), None if offsets is None else _integers("offsets", offsets, np.int32),
-                                None if weights is None else _floats("weights", weights, 1), train)
+        return self.core.lookup(integers("keys", keys, np.int64), None if offsets is None else integers("offsets", offsets, np.int32),
+                                None if weights is None else floats("weights", weights, 1), train)
 
     def update(self, gradients: Any, *, lr: Optional[float] = None, scale: float = 1) -> None:
         """Updates the rows of the last lookup with train=True by the gradients of its result, which has their shape. lr: in
         place of the optimizer's learning rate, 0 or more. scale: a factor of the gradients. An error where another thread
         has made the last lookup with train=True."""
-        self.core.update(_floats("gradients", gradients, 2), lr, scale)
+        self.core.update(floats("gradients", gradients, 2), lr, scale)
 
     def write(self, keys: Any, weights: Any, *, states: Any = None, scores: Any = None) -> None:
         """Inserts or overwrites rows: weights are [keys, dim]. states: of the optimizer, as `export` gives them; None: those
         of new rows. Evicts nothing: an error where there would be more rows than the capacity."""
-        self.core.write(_integers("keys", keys, np.int64), _floats("weights", weights, 2),
-                        None if states is None else _floats("states", states, 2),
-                        None if scores is None else _integers("scores", scores, np.int64))
+        self.core.write(integers("keys", keys, np.int64), floats("weights", weights, 2),
+                        None if states is None else floats("states", states, 2),
+                        None if scores is None else integers("scores", scores, np.int64))
 
     def export(self) -> Dict[str, np.ndarray]:
         """All rows, keys ascending: {"keys": [rows], "weights": [rows, dim], "states": [rows, floats], "scores": [rows]}."""
@@ -90,7 +91,7 @@ class Table:
 
     def erase(self, keys: Any) -> int:
         """Removes the rows of keys, and returns how many there were."""
-        return self.core.erase(_integers("keys", keys, np.int64))
+        return self.core.erase(integers("keys", keys, np.int64))
 
     def clear(self) -> None:
         """Makes it as new."""
@@ -151,30 +152,3 @@ class Table:
 
     def __repr__(self) -> str:
         return f"emblem.Table({self.name!r}, dim {self.dim}, {'closed' if self.core.is_closed else f'{len(self)} rows'})"
-
-
-def _array(name: str, values: Any, dimensions: int) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # lists of different lengths
-        raise Error(f"{name} cannot be read as an array: {error}", "invalid_argument") from None
-    if array.ndim != dimensions:
-        raise Error(f"{name} have {array.ndim} dimensions; expected {dimensions}", "invalid_argument")
-    return array
-
-
-def _integers(name: str, values: Any, dtype: Any) -> np.ndarray:
-    array = _array(name, values, 1)
-    if array.size and array.dtype.kind not in "iu":
-        raise Error(f"{name} are of type {array.dtype}; expected integers", "invalid_argument")
-    limits = np.iinfo(dtype)
-    if array.size and array.dtype.itemsize > 4 and (array.max() > limits.max or array.min() < limits.min):
-        raise Error(f"{name} have a value outside of {limits.min} to {limits.max}", "invalid_argument")
-    return np.ascontiguousarray(array, dtype=dtype)
-
-
-def _floats(name: str, values: Any, dimensions: int) -> np.ndarray:
-    array = _array(name, values, dimensions)
-    if array.dtype.kind not in "fiu":
-        raise Error(f"{name} are of type {array.dtype}; expected numbers", "invalid_argument")
-    return np.ascontiguousarray(array, dtype=np.float32)

@@ -113,6 +113,7 @@ inline void check_signals() {
 }
 
 void add_data(nb::module_& module);
+void add_index(nb::module_& module);
 void add_pipeline(nb::module_& module);
 void add_model(nb::module_& module);
 void add_table(nb::module_& module);

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "emblem/api.h"
 #include "emblem/runtime.h"
-#include "emblem/version.h"
 #include "python/src/bindings.h"
 
 namespace nb = nanobind;
@@ -111,6 +111,7 @@ NB_MODULE(_core, module) {
     nb::register_exception_translator(translate, type.release().ptr());
   });
   add_data(module);
+  add_index(module);
   add_pipeline(module);
   add_model(module);
   add_table(module);

@@ -1,44 +1,14 @@
 #include "emblem/table.h"
 
-#include <nanobind/ndarray.h>
-
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "emblem/lookup.h"
-#include "python/src/bindings.h"
+#include "python/src/arrays.h"
 
 namespace emblem::python {
 namespace {
-
-template <class T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::vector<T> copy_of(const Vector<T>& array) {
-  return {array.data(), array.data() + array.size()};
-}
-template <class T>
-std::vector<T> copy_of(const std::optional<Vector<T>>& array) {
-  return array ? copy_of(*array) : std::vector<T>();
-}
-
-// An array that owns `values`, of this shape.
-template <class T>
-nb::object to_numpy(std::vector<T> values, std::initializer_list<size_t> shape) {
-  auto held = std::make_unique<std::vector<T>>(std::move(values));
-  T* const data = held->data();
-  const nb::capsule owner(held.release(),
-                          [](void* at) noexcept { delete static_cast<std::vector<T>*>(at); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(data, shape.size(), shape.begin(), owner));
-}
-template <class T>
-nb::object to_numpy(std::vector<T> values) {
-  const size_t size = values.size();
-  return to_numpy(std::move(values), {size});
-}
 
 // Keys of a pass. A copy: arrays may be changed, or end, before the gradients come.
 struct BatchKeys {
@@ -172,7 +142,6 @@ void check_shape(const char* what, const Matrix& given, size_t rows, int64_t col
 
 void write(const PythonTable& self, const Vector<int64_t>& keys, const Matrix& weights,
            const std::optional<Matrix>& states, const std::optional<Vector<int64_t>>& scores) {
-  const auto span_of = [](const auto& array) { return std::span(array.data(), array.size()); };
   const std::vector<int64_t> copied = copy_of(keys);  // which stays as it was checked
   TableRows rows{.keys = copied, .weights = span_of(weights)};
   if (states) rows.states = span_of(*states);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "api/chosen.h"
 #include "api/compute.h"
 #include "api/fields.h"
 #include "checkpoint/checkpoint.h"
@@ -19,18 +20,6 @@ namespace emblem::api {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class T>
-T chosen(const TableOptions& options, const char* option, const std::string& given,
-         std::initializer_list<std::pair<const char*, T>> choices) {
-  std::string names;
-  for (const auto& [name, value] : choices) {
-    if (given == name) return value;
-    names += cat(names.empty() ? "" : ", ", name);
-  }
-  throw Error(ErrorCode::kInvalidArgument, cat("table ", options.name, ": ", option, " is \"",
-                                               given, "\"; expected one of ", names));
-}
 
 void check_kind(const TableOptions& options) {
   const auto require = [&](bool condition, const auto&... what) {
@@ -72,15 +61,16 @@ SparseOptimizerSettings optimizer_of(const TableOptions& options) {
 
 TableSettings settings_of(const TableOptions& options, const SparseOptimizerSettings& optimizer) {
   TableSettings settings;
+  const std::string where = cat("table ", options.name);
   settings.name = options.name;
   settings.dim = options.dim;
   settings.dtype =
-      chosen<DType>(options, "value_type", options.value_type,
+      chosen<DType>(where, "value_type", options.value_type,
                     {{"fp32", DType::kF32}, {"fp16", DType::kF16}, {"bf16", DType::kBf16}});
   settings.kind = options.rows > 0 ? TableKind::kStatic : TableKind::kDynamic;
   settings.capacity = options.rows > 0 ? options.rows : options.capacity;
   settings.initial_capacity = options.initial_capacity;
-  settings.eviction = chosen<Eviction>(options, "eviction", options.eviction,
+  settings.eviction = chosen<Eviction>(where, "eviction", options.eviction,
                                        {{"none", Eviction::kNone},
                                         {"lru", Eviction::kLru},
                                         {"lfu", Eviction::kLfu},
@@ -98,7 +88,7 @@ TableSettings settings_of(const TableOptions& options, const SparseOptimizerSett
     settings.rounding = Rounding::kStochastic;
   settings.seed = options.seed;
   settings.placement = chosen<Placement>(
-      options, "placement", options.placement,
+      where, "placement", options.placement,
       {{"device", Placement::kDevice}, {"cache", Placement::kCache}, {"host", Placement::kHost}});
   settings.device_bytes = options.device_bytes;
   return settings;

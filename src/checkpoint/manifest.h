@@ -9,7 +9,7 @@
 
 #include "checkpoint/file_facts.h"
 #include "data/batch.h"
-#include "emblem/version.h"
+#include "emblem/api.h"
 #include "optim/schedule.h"
 
 namespace emblem {

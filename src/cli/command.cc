@@ -17,8 +17,8 @@
 #include "core/text/text.h"
 #include "data/format/text/csv_types.h"
 #include "data/source/uri.h"
+#include "emblem/api.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 #include "launch/interrupt_handler.h"
 
 namespace emblem {

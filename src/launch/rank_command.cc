@@ -9,8 +9,8 @@
 #include "core/text/parse_number.h"
 #include "core/text/text.h"
 #include "core/threads/thread_pool.h"
+#include "emblem/api.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {

@@ -10,8 +10,8 @@
 #include "core/math/checksum.h"
 #include "core/text/json_error.h"
 #include "core/text/text.h"
+#include "emblem/api.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 #include "retrieval/index.h"
 
 namespace emblem {

@@ -7,7 +7,7 @@
 #include "core/files/file.h"
 #include "core/system/module.h"
 #include "core/threads/start_thread.h"
-#include "emblem/version.h"
+#include "emblem/api.h"
 #include "store/rocksdb_module/rocksdb_module.h"
 
 namespace emblem {

@@ -11,8 +11,8 @@
 #include "bench/machine/ceilings.h"
 #include "bench/result/result_table.h"
 #include "core/system/subprocess.h"
+#include "emblem/api.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {

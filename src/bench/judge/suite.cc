@@ -14,8 +14,8 @@
 #include "core/files/file.h"
 #include "core/math/checksum.h"
 #include "data/source/remote_storage.h"
+#include "emblem/api.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {

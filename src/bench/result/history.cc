@@ -13,8 +13,8 @@
 #include "core/math/checksum.h"
 #include "core/system/subprocess.h"
 #include "core/text/text.h"
+#include "emblem/api.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {

@@ -13,8 +13,8 @@
 #include "core/text/json_field.h"
 #include "core/text/text.h"
 #include "core/threads/thread_pool.h"
+#include "emblem/api.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {

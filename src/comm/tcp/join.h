@@ -12,7 +12,7 @@
 #include "comm/tcp/message.h"
 #include "core/files/file_descriptor.h"
 #include "core/system/tcp_connect.h"
-#include "emblem/version.h"
+#include "emblem/api.h"
 
 namespace emblem {
 

@@ -1,6 +1,6 @@
 #include "serve/grpc/calls.h"
 
-#include "emblem/version.h"
+#include "emblem/api.h"
 #include "serve/grpc/messages.h"
 #include "serve/protocol/extensions.h"
 #include "serve/protocol/log_change.h"

@@ -11,7 +11,7 @@
 #include <map>
 #include <mutex>
 
-#include "emblem/version.h"
+#include "emblem/api.h"
 #include "store/key_bytes.h"
 
 namespace emblem {

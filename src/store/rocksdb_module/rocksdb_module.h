@@ -9,7 +9,7 @@
 namespace emblem {
 
 struct RocksDbModule {
-  const char* version;  // kVersion of emblem/version.h
+  const char* version;  // kVersion of emblem/api.h
   // The folder exists, and as many threads as RocksDB starts can be started.
   std::unique_ptr<KvStore> (*open)(const RocksDbSettings& settings);
 };

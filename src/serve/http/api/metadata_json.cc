@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "emblem/version.h"
+#include "emblem/api.h"
 #include "serve/http/message/request_object.h"
 #include "serve/protocol/encoding/json_writer.h"
 #include "serve/protocol/extensions.h"

@@ -1,5 +1,5 @@
 #include "core/system/process.h"
-#include "emblem/version.h"
+#include "emblem/api.h"
 #include "serve/http/status/status_page.h"
 #include "serve/protocol/encoding/json_writer.h"
 
