@@ -195,6 +195,61 @@ class Index(unittest.TestCase):
             self.index(repository, "first", 1, *options)
         self.assertEqual(sorted(path.name for path in (repository / "rec").iterdir()), ["1", "2", "3", "config.pbtxt"])
 
+    def choices(self, name, ids):
+        """The users' rows, of seven people, each with the item that was chosen."""
+        with open(self.one.folder / "users.csv") as file, open(self.one.folder / name, "w", newline="") as out:
+            writer = csv.writer(out)
+            for i, row in enumerate(csv.reader(file)):
+                writer.writerow([*row, "sku" if i == 0 else ids[i - 1], "person" if i == 0 else f"p{(i - 1) % 7}"])
+        return self.one.folder / name
+
+    def test_evaluations_over_all_items_are_those_of_a_sorted_list(self):
+        items = self.one.write_items("first.csv", 1)
+        scores = self.one.scores("first", items)
+        draw = np.random.default_rng(1)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :8] + 1
+        chosen = np.array([draw.choice(best[i % 7]) for i in range(USERS)])
+        chosen[3] = 999  # is no item
+        before = np.array([draw.choice(best[i % 7]) for i in range(USERS)])
+        common = ["eval", "--checkpoint", self.one.folder / "first", "--input", self.choices("chosen.csv", chosen), "--items", items,
+                  "--item-id", "sku"]
+
+        def expected(queries, wanted, hidden, k):
+            sums = np.zeros(4)
+            for query, want, hide in zip(queries, wanted, hidden):
+                order = [i + 1 for i in np.argsort(-scores[query], kind="stable") if i + 1 not in hide - want][:k]
+                hits = [rank for rank, item in enumerate(order, 1) if item in want]
+                ideal = sum(1 / np.log2(rank + 1) for rank in range(1, min(k, len(want)) + 1))
+                sums += [len(hits) / len(want), bool(hits), sum(1 / np.log2(rank + 1) for rank in hits) / ideal,
+                         1 / hits[0] if hits else 0]
+            return dict(zip(("recall", "hit_rate", "ndcg", "mrr"), sums / len(queries)))
+
+        def measured(*options):
+            made = run(*common, "--k", "3,10", "--json", self.one.folder / "full.json", *options)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            return json.loads((self.one.folder / "full.json").read_text()), made.stderr
+
+        people = [range(p, USERS, 7) for p in range(7)]
+        found, said = measured()
+        self.assertIn("1 of 30 chosen items are not in", said)
+        self.assertEqual(found["rows"], USERS)
+        by_person = measured("--user-id", "person")[0]
+        unseen = measured("--user-id", "person", "--seen", self.choices("seen.csv", before))[0]
+        wanted = [{chosen[i] for i in of} for of in people]
+        for k in (3, 10):
+            rows = expected(range(USERS), [{item} for item in chosen], [set()] * USERS, k)
+            whole = expected(range(7), wanted, [set()] * 7, k)
+            rest = expected(range(7), wanted, [{before[i] for i in of} for of in people], k)
+            for name in rows:
+                for values, plain in ((found, rows), (by_person, whole), (unseen, rest)):
+                    self.assertAlmostEqual(values[f"full_{name}@{k}"], plain[name], 5, (name, k))
+        self.assertNotEqual(by_person, unseen)
+        for options, words in ((["--k", "0"], "below 1"), (["--item-id", "nothing"], "nothing"), (["--seen", "x"], "--user-id"),
+                               (["--item-id", "pid"], "whole number")):
+            made = run(*common, *options)
+            self.assertNotEqual(made.returncode, 0)
+            self.assertIn(words, made.stderr)
+
     def test_bad_items_are_one_clear_line_and_nothing_is_written(self):
         def refusal(text, *options):
             items, out = self.one.folder / "bad.csv", self.one.folder / "nothing/rec"

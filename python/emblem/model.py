@@ -113,12 +113,13 @@ class Model:
     def vectors(self, data: Any, tower: str) -> np.ndarray:
         """The vectors of a matching model's "user" or "item" tower, [rows, dim], or [rows, vectors, dim] for a model with
         several vectors of a user, those that it does not use all zeros. `data` have the columns of that tower."""
+        self._matching()
         if tower not in ("user", "item"):
             raise Error(f"tower is {tower!r}; expected \"user\" or \"item\"", "invalid_argument")
-        values = self.predict(data, [f"{tower}_tower_emb"])
-        dim = self._matching().output_dim
-        values = values.reshape(len(values), -1)
-        return values if values.shape[1] == dim else values.reshape(len(values), -1, dim)
+        config = self.pipeline.model_config
+        values = self.predict_columns(data, [f"{tower}_tower_emb"])[1]
+        several = tower == "user" and "mind" in config
+        return values.reshape((len(values), config.mind.user_tower.capsule_config.max_k, -1) if several else (len(values), -1))
 
     def index_items(self, items: Any, ids: Any, *, attributes: Union[Mapping[str, Any], Sequence[str]] = (), kind: str = "flat",
                     value_type: str = "fp32", lists: int = 0) -> Index:

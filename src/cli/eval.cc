@@ -10,6 +10,7 @@
 #include "core/text/text.h"
 #include "ranks/ranks.h"
 #include "train/learner/lookup_report.h"
+#include "train/predict/full_retrieval.h"
 #include "train/state/restored.h"
 
 namespace emblem {
@@ -18,6 +19,7 @@ namespace {
 struct EvalArguments : CheckpointOptions {
   std::string input, json;
   std::vector<std::string> filters;
+  FullRetrievalOptions retrieval;  // --items, and what belongs to it
   RankOptions ranks;
   TransportOptions transport;
 };
@@ -31,7 +33,39 @@ void print(const Evaluation& evaluation) {
     std::printf("skipped %ld bad rows\n", static_cast<long>(evaluation.bad_rows));
 }
 
+void report(const EvalArguments& options, const RestoredModel& restored,
+            const Evaluation& evaluation) {
+  print(evaluation);
+  log_missing_values(evaluation.lookups, LookupPass::kEvaluation);
+  if (!options.json.empty())
+    write_text_file_atomically(options.json,
+                               to_json(evaluation, restored.checkpoint(), restored.step()) + "\n");
+}
+
+// The metrics of a search of all items, in place of those of the configuration.
+void run_full_retrieval(const EvalArguments& options) {
+  const Storage storage = open_storage(options.remote);
+  const Workers workers = make_workers(options, 0);
+  RestoredModel restored(workers.context, find_checkpoint(options.checkpoint, storage),
+                         options.config, overrides_of(options), World::alone(),
+                         RestoredFor::kPrediction);
+  FullRetrievalOptions retrieval = options.retrieval;
+  EMBLEM_REQUIRE(!options.input.empty() && !retrieval.item_id.empty(),
+                 "--items needs --input, rows of what users chose, and --item-id, the column with "
+                 "the ids of items");
+  retrieval.input = options.input;
+  retrieval.filters = options.filters;
+  refuse_input_or_checkpoint_as_output("--json", options.json, options, restored.checkpoint(),
+                                       cat(options.input, ",", retrieval.items));
+  report(options, restored,
+         evaluate_full_retrieval(workers.context, restored, retrieval, watch_pass("evaluating")));
+}
+
 void run_as_rank(const EvalArguments& options, JobRanks& ranks) {
+  if (!options.retrieval.items.empty()) {
+    EMBLEM_REQUIRE(ranks.world().size() == 1, "--items is for one process, not for ranks");
+    return run_full_retrieval(options);
+  }
   const Storage storage = open_storage(options.remote);  // holds a copy that is fetched
   const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint, storage);
   if (options.input.empty() && options.eval_input.empty())
@@ -46,14 +80,10 @@ void run_as_rank(const EvalArguments& options, JobRanks& ranks) {
   const Evaluation evaluation =
       restored.evaluate(options.input, options.filters, watch_pass("evaluating"));
   if (!ranks.reports()) return;
-  print(evaluation);
+  report(options, restored, evaluation);
   const std::string undefined =
       undefined_metrics_reason(evaluation, restored.config().data_config().label_positive());
   if (!undefined.empty()) log_warn(undefined);
-  log_missing_values(evaluation.lookups, LookupPass::kEvaluation);
-  if (!options.json.empty())
-    write_text_file_atomically(options.json,
-                               to_json(evaluation, restored.checkpoint(), restored.step()) + "\n");
 }
 
 void run(const EvalArguments& options) {
@@ -61,6 +91,27 @@ void run(const EvalArguments& options) {
   for (const std::string& filter : options.filters) command += cat(" --filter ", filter);
   ModelRanks ranks(options.ranks, options.transport.ranks, command);
   ranks.run([&] { run_as_rank(options, ranks); });
+}
+
+void add_retrieval_options(Command& command, FullRetrievalOptions& options) {
+  const Option items = command.option(
+      "--items", options.items, "PATH",
+      "All items of a matching model: search them for each user, and report recall, hit rate, NDCG "
+      "and MRR in place of the model's metrics. --input are rows of what users chose");
+  command
+      .option("--item-id", options.item_id, "COLUMN",
+              "Column of --items, --input and --seen with the ids of items: whole numbers")
+      .needs(items);
+  const Option user = command.option(
+      "--user-id", options.user_id, "COLUMN",
+      "Column of --input and --seen: rows of the same value are of one user, who has the features "
+      "of the first one (default: each row is a user)");
+  command
+      .option("--seen", options.seen, "PATH",
+              "Rows of what users chose before, as the training data: items that are not searched")
+      .needs(items)
+      .needs(user);
+  command.list("--k", options.most, "N,...", "Items that are found for a user").needs(items);
 }
 
 }  // namespace
@@ -72,6 +123,7 @@ void add_eval(Command& program) {
   command.option("--input", options->input, "PATH",
                  "Data set (default: eval_input_path, or the rows held out of training)");
   add_filter_option(command, options->filters);
+  add_retrieval_options(command, options->retrieval);
   command.output("--json", options->json, "Also write the metrics to this file");
   add_rank_options(command, options->ranks);
   add_transport_options(command, options->transport);

@@ -307,4 +307,16 @@ void Index::rebuild(const Context& context) {
   set_state(built(context, std::move(all)));
 }
 
+void add_found(std::vector<ScoredItem> more, int64_t k, std::vector<ScoredItem>& all) {
+  if (all.empty()) return all.swap(more);
+  all.insert(all.end(), more.begin(), more.end());
+  std::ranges::sort(all, [](const ScoredItem& a, const ScoredItem& b) {
+    return a.id != b.id ? a.id < b.id : a.score > b.score;
+  });
+  const auto repeated = std::ranges::unique(all, {}, &ScoredItem::id);
+  all.erase(repeated.begin(), repeated.end());
+  std::sort(all.begin(), all.end());
+  if (std::ssize(all) > k) all.resize(static_cast<size_t>(k));
+}
+
 }  // namespace emblem

@@ -133,4 +133,8 @@ class Index {
   std::shared_ptr<const State> state_;
 };
 
+// Adds what another vector of the same user has found: an item has the better of its scores, and
+// the best k stay.
+void add_found(std::vector<ScoredItem> more, int64_t k, std::vector<ScoredItem>& all);
+
 }  // namespace emblem

@@ -17,15 +17,6 @@ namespace {
 constexpr const char* kItemVectors = "item_tower_emb";
 constexpr size_t kMostAttributes = 64;
 
-int64_t id_of(const std::string& text, const ItemColumns& columns, const std::string& where) {
-  int64_t id = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), id);
-  EMBLEM_REQUIRE(problem == std::errc() && end == text.data() + text.size(), where, ": column \"",
-                 printable(columns.id), "\" is \"", printable(text),
-                 "\", expected the id of an item, a whole number of 64 bits");
-  return id;
-}
-
 bool attribute_of(const std::string& text, const std::string& column, const std::string& where) {
   for (const char* yes : {"1", "true", "True", "TRUE"})
     if (text == yes) return true;
@@ -68,7 +59,7 @@ class ItemCollector {
     const std::string where = cat(input_, ", row ", row_ + 1);
     EMBLEM_REQUIRE(fields.size() == 1 + columns_.attributes.size(), where, " has ", fields.size(),
                    " of the ", 1 + columns_.attributes.size(), " columns of ids and attributes");
-    const int64_t id = id_of(fields[0], columns_, where);
+    const int64_t id = parse_item_id(fields[0], columns_.id, where);
     EMBLEM_REQUIRE(ids_.insert(id).second, where, ": item ", id,
                    " is there twice; an index has each item once");
     items_.ids.push_back(id);
@@ -97,6 +88,16 @@ class ItemCollector {
 };
 
 }  // namespace
+
+int64_t parse_item_id(const std::string& text, const std::string& column,
+                      const std::string& where) {
+  int64_t id = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), id);
+  EMBLEM_REQUIRE(problem == std::errc() && end == text.data() + text.size(), where, ": column \"",
+                 printable(column), "\" is \"", printable(text),
+                 "\", expected the id of an item, a whole number of 64 bits");
+  return id;
+}
 
 EncodedItems encode_items(RestoredModel& model, const std::string& items,
                           const ItemColumns& columns, const std::vector<std::string>& filters,

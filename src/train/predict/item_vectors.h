@@ -24,6 +24,9 @@ struct EncodedItems {
   PredictionPass pass;
 };
 
+// The id of an item in a column of a file. Throws Error that begins with `where`.
+int64_t parse_item_id(const std::string& text, const std::string& column, const std::string& where);
+
 // Encodes the rows of `items` that fulfil `filters` (all of them without any), in their order. Only
 // the columns of the item tower are read, and `columns`. Bad rows are left out; throws kCorruption
 // where there are more than data_config.max_bad_rows. Throws kInvalidArgument for a model without

@@ -24,19 +24,6 @@ std::pair<OutputTensor, T*> tensor_of(const std::string& name, DataType type, in
   return {std::move(tensor), values};
 }
 
-// Adds what another vector of the same row has found: each item with its best score, the best k.
-void add_found(std::vector<ScoredItem> more, int64_t k, std::vector<ScoredItem>& all) {
-  if (all.empty()) return all.swap(more);
-  all.insert(all.end(), more.begin(), more.end());
-  std::ranges::sort(all, [](const ScoredItem& a, const ScoredItem& b) {
-    return a.id != b.id ? a.id < b.id : a.score > b.score;
-  });
-  const auto repeated = std::ranges::unique(all, {}, &ScoredItem::id);
-  all.erase(repeated.begin(), repeated.end());
-  std::sort(all.begin(), all.end());
-  if (std::ssize(all) > k) all.resize(static_cast<size_t>(k));
-}
-
 }  // namespace
 
 std::vector<std::string> retrieval_outputs(const InferRequest& request) {
