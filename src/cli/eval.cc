@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
