@@ -7,7 +7,7 @@ import tempfile
 import threading
 import unittest
 
-from harness import Server, run, use_test_clients
+from harness import SOURCE, Server, run, use_test_clients
 
 use_test_clients("numpy")
 import numpy as np
@@ -249,6 +249,18 @@ class Index(unittest.TestCase):
             made = run(*common, *options)
             self.assertNotEqual(made.returncode, 0)
             self.assertIn(words, made.stderr)
+
+    def test_planted_tastes_are_found_among_all_items(self):
+        data, model = self.one.folder / "planted", self.one.folder / "planted_model"
+        self.one.succeed("synth", "--preset", "retrieval", "--rows", "60k", "--test-rows", "3000", "--cardinalities", "2000,5000,100",
+                         "--out", data)
+        best = json.loads((data / "metadata.json").read_text())["best"]["full_recall@50"]
+        self.one.succeed("train", "--config", SOURCE / "configs/retrieval/dssm.config", "--train-input", data / "train",
+                         "--eval-input", data / "test", "--model-dir", model, "--set", "data_config.batch_size=256")
+        out = self.one.folder / "planted.json"
+        self.one.succeed("eval", "--checkpoint", model, "--input", data / "test", "--items", data / "items", "--item-id", "item",
+                         "--k", "50", "--json", out)
+        self.assertGreater(json.loads(out.read_text())["full_recall@50"], 0.95 * best)
 
     def test_bad_items_are_one_clear_line_and_nothing_is_written(self):
         def refusal(text, *options):

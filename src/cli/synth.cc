@@ -10,6 +10,7 @@
 #include "core/threads/thread_pool.h"
 #include "data/synth/pipeline_synth.h"
 #include "data/synth/presets.h"
+#include "data/synth/retrieval_synth.h"
 #include "data/synth/synth.h"
 #include "emblem/error.h"
 #include "model/check/check.h"
@@ -96,10 +97,40 @@ void run_for_pipeline(const SynthArguments& arguments, const Context& context) {
   std::cout << "\n";
 }
 
+void run_retrieval(const SynthArguments& arguments, const Context& context) {
+  const SynthOptions options = to_synth_options(arguments);
+  RetrievalSynthOptions retrieval{.rows = options.rows,
+                                  .test_rows = options.test_rows,
+                                  .seed = options.seed,
+                                  .writing = options.writing};
+  if (options.format != "tsv") retrieval.format = options.format;  // the default of criteo
+  if (!options.cardinalities.empty()) {
+    EMBLEM_REQUIRE(options.cardinalities.size() == 3, "--cardinalities has ",
+                   options.cardinalities.size(),
+                   " numbers; with --preset retrieval they are users, items and categories");
+    retrieval.users = options.cardinalities[0];
+    retrieval.items = options.cardinalities[1];
+    retrieval.categories = options.cardinalities[2];
+  }
+  RetrievalSynthResult result;
+  write_data_set(options.out, options.writing.overwrite, open_storage(arguments.remote),
+                 [&](const std::string& folder) {
+                   retrieval.out = folder;
+                   result = synthesize_retrieval(context, retrieval);
+                 });
+  std::cout << options.out << ": " << result.rows << " rows to train, " << result.test_rows
+            << " to test, " << retrieval.items << " items, "
+            << format_bytes(static_cast<double>(result.bytes))
+            << "\nbest possible on test: full_recall@50 " << format_metric(result.best_recall)
+            << "\n";
+}
+
 void run(const SynthArguments& arguments) {
   ThreadPool threads(arguments.threads);
   Context context;
   context.threads = &threads;
+  if (arguments.pipeline.empty() && arguments.options.preset == "retrieval")
+    return run_retrieval(arguments, context);
   if (!arguments.pipeline.empty() || arguments.options.preset != "criteo")
     return run_for_pipeline(arguments, context);
   const SynthOptions options = to_synth_options(arguments);
@@ -126,7 +157,7 @@ void add_synth(Command& program) {
   const auto arguments = std::make_shared<SynthArguments>();
   SynthOptions& options = arguments->options;
   command.option("--preset", options.preset, "NAME",
-                 "Shape of the data: criteo, taobao, ccp or census");
+                 "Shape of the data: criteo, taobao, ccp, census or retrieval");
   command.option(
       "--for", arguments->pipeline, "FILE",
       "Write the columns and labels that this pipeline reads, as csv or a columnar format");
@@ -153,7 +184,8 @@ void add_synth(Command& program) {
   command.option("--scale", options.scale, "X",
                  "Multiplies the table sizes (each stays at least 2)");
   command.option("--cardinalities", arguments->cardinalities, "N,...",
-                 "Table sizes, comma-separated, instead of --tables and --scale");
+                 "Table sizes, comma-separated, instead of --tables and --scale; with --preset "
+                 "retrieval: users, items, categories");
   command.option("--dense", options.num_dense, "N", "Number of dense columns");
   command.option("--sparse", options.num_sparse, "N",
                  "Number of sparse columns; -1: one per table size");

@@ -190,7 +190,7 @@ config::PipelineConfig preset_pipeline(const std::string& name) {
     list += ", " + std::string(preset.name);
   }
   throw Error(ErrorCode::kInvalidArgument,
-              cat("unknown preset '", name, "'; expected one of ", list));
+              cat("unknown preset '", name, "'; expected one of ", list, ", retrieval"));
 }
 
 }  // namespace emblem
