@@ -244,9 +244,10 @@ class Index(unittest.TestCase):
                 for values, plain in ((found, rows), (by_person, whole), (unseen, rest)):
                     self.assertAlmostEqual(values[f"full_{name}@{k}"], plain[name], 5, (name, k))
         self.assertNotEqual(by_person, unseen)
-        for options, words in ((["--k", "0"], "below 1"), (["--item-id", "nothing"], "nothing"), (["--seen", "x"], "--user-id"),
-                               (["--item-id", "pid"], "whole number")):
-            made = run(*common, *options)
+        for options, words in ((["--item-id", "sku", "--k", "0"], "below 1"), (["--item-id", "nothing"], "nothing"),
+                               (["--item-id", "sku", "--seen", "x"], "--user-id"), ([], "--item-id"),
+                               (["--item-id", "customer"], "twice")):
+            made = run(*common[:-2], *options)
             self.assertNotEqual(made.returncode, 0)
             self.assertIn(words, made.stderr)
 

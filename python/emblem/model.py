@@ -147,7 +147,7 @@ class Model:
         if vectors.ndim == 2:
             return index.search(vectors, k, exclude=exclude, filter=filter, probes=probes)
         rows, places = np.nonzero(np.any(vectors != 0, axis=2))
-        found = index.search(vectors[rows, places], k, exclude=exclude and [exclude[row] for row in rows], filter=filter,
+        found = index.search(vectors[rows, places], k, exclude=exclude and [exclude[int(row)] for row in rows], filter=filter,
                              probes=probes)
         return best_of_rows(*found, rows, len(vectors), k)
 
@@ -156,7 +156,7 @@ class Model:
         """(ids, scores) of the k items of `index_items` that are most like each of the items with these ids, without itself."""
         known = self._items()
         ids = integers("ids", items, np.int64)
-        return known.index.search(known.vectors_of(ids), k, exclude=ids[:, None], filter=filter, probes=probes)
+        return known.index.search(known.vectors_of(ids), k, exclude=[[one] for one in ids.tolist()], filter=filter, probes=probes)
 
     def _matching(self) -> Any:
         config = self.pipeline.model_config

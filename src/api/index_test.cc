@@ -99,7 +99,7 @@ TEST(PublicIndex, MisuseIsSaidInOneLine) {
   const auto refused = [](auto&& call, const char* said) {
     EXPECT_THAT(call, ThrowsMessage<Error>(HasSubstr(said)));
   };
-  refused([] { api::Index({}); }, "dim of 0");
+  refused([] { api::Index(api::IndexOptions()); }, "dim of 0");
   refused([] { api::Index({.dim = 2, .similarity = "l2"}); }, "inner_product, cosine");
   refused([] { api::Index({.dim = 2, .value_type = "fp64"}); }, "fp32, fp16, bf16, int8");
   refused([] { api::Index({.dim = 2, .kind = "hnsw"}); }, "flat, ivf_flat");

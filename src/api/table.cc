@@ -11,6 +11,7 @@
 #include "core/files/atomic_folder.h"
 #include "core/files/file.h"
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "embedding/files/table_files.h"
 #include "model/lookup/memory_estimate.h"
 #include "model/lookup/table_config.h"
@@ -115,7 +116,7 @@ int64_t read_updates(const std::string& folder) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return updates_of_checkpoint(folder);
   try {
-    return nlohmann::json::parse(read_text_file(path)).at("updates").get<int64_t>();
+    return nlohmann::json::parse(read_text_file(path), shallow_json).at("updates").get<int64_t>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorruption,
                 cat(path, " does not say how many updates: ", json_problem(error.what())));

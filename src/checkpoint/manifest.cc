@@ -10,6 +10,7 @@
 #include "core/files/inner_path.h"
 #include "core/math/checksum.h"
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -92,6 +93,13 @@ EarlyStoppingState to_early_stopping(const Json& json) {
           .best = to_double(json.at("best")),
           .best_step = json.at("best_step"),
           .bad_evaluations = json.at("bad_evaluations")};
+}
+
+std::optional<InputFiles> to_input_files(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return InputFiles{.files = json.at("files"),
+                    .bytes = json.at("bytes"),
+                    .names = parse_checksum_digits(json.at("names"))};
 }
 
 Json to_json(const LossScaleState& state) {
@@ -181,7 +189,8 @@ Manifest to_manifest(const Json& json) {
                     .loss_scale = to_loss_scale(json.value("loss_scale", Json())),
                     .evaluation_due = json.value("evaluation_due", false),
                     .only_best = json.value("only_best", false),
-                    .deltas = json.value("deltas", int64_t{0})};
+                    .deltas = json.value("deltas", int64_t{0}),
+                    .input_files = to_input_files(json.value("input_files", Json()))};
   take_lists(json, manifest);
   for (const Json& position : json.value("shard_positions", Json::array()))
     manifest.positions.push_back(to_position(position));
@@ -224,6 +233,10 @@ std::string manifest_text(const Manifest& manifest) {
   if (manifest.loss_scale) json["loss_scale"] = to_json(*manifest.loss_scale);
   if (manifest.evaluation_due) json["evaluation_due"] = true;
   if (manifest.only_best) json["only_best"] = true;
+  if (manifest.input_files)
+    json["input_files"] = {{"files", manifest.input_files->files},
+                           {"bytes", manifest.input_files->bytes},
+                           {"names", checksum_digits(manifest.input_files->names)}};
   for (const DataPosition& position : manifest.positions)
     json["shard_positions"].push_back(to_json(position));
   add_lists(manifest, json);
@@ -234,7 +247,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   const auto damaged = [&](const std::string& how) {
     return Error(ErrorCode::kCorruption, cat(path, " is damaged: ", how));
   };
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = Json::parse(text, shallow_json, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw damaged("it is not valid JSON");
   check_format(json, path);
   if (!has_valid_self_checksum(text)) throw damaged("its checksum does not match its content");

@@ -49,6 +49,14 @@ struct EarlyStoppingState {
   int64_t bad_evaluations = 0;
 };
 
+// The files that a run reads.
+struct InputFiles {
+  int64_t files = 0, bytes = 0;
+  uint64_t names = 0;  // a hash of names and sizes
+
+  bool operator==(const InputFiles&) const = default;
+};
+
 struct Manifest {
   std::string emblem_version = kVersion;
   int64_t step = 0;                           // steps taken
@@ -69,6 +77,7 @@ struct Manifest {
   std::map<std::string, double> metrics;  // metrics of the last evaluation; NaN where undefined
   std::map<std::string, uint64_t> seeds;
   int64_t deltas = 0;  // the number of the last delta (train/state/delta_export.h) before it
+  std::optional<InputFiles> input_files;   // absent for streams and rows in memory
   std::map<std::string, FileFacts> files;  // all but manifest.json, by path within the checkpoint
 };
 

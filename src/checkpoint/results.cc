@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "core/files/file.h"
+#include "core/text/shallow_json.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -31,7 +32,7 @@ std::string to_text(const ResultLine& line) {
 }
 
 std::optional<ResultLine> parse_line(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = Json::parse(text, shallow_json, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("global_step") ||
       !json["global_step"].is_number_integer()) {
     return std::nullopt;

@@ -18,6 +18,8 @@ namespace {
 
 using Header = nlohmann::json;
 
+constexpr int kDeepest = 16;
+
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 // The format's own limit; a longer header means that the file is something else.
@@ -78,10 +80,12 @@ std::string_view header_of(const MappedFile& file) {
   return {bytes.data() + sizeof length, length};
 }
 
-// Unlike the parser on its own, does not let a name used twice pass.
+// Unlike the parser on its own, does not let a name used twice pass, nor what is nested so deeply
+// that a copy of it would end the process.
 Header parse_header(std::string_view text, const std::string& path) {
   std::vector<std::set<std::string>> names;  // names in each object that encloses the current place
-  const auto on_event = [&](int, Header::parse_event_t event, Header& value) {
+  const auto on_event = [&](int depth, Header::parse_event_t event, Header& value) {
+    if (depth > kDeepest) reject_file(path, "its header is nested more deeply than tensors are");
     if (event == Header::parse_event_t::object_start) names.emplace_back();
     if (event == Header::parse_event_t::object_end) names.pop_back();
     if (event == Header::parse_event_t::key &&

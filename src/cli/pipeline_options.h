@@ -82,8 +82,10 @@ std::vector<std::string> pipeline_overrides(const PipelineOptions& options);
 // These, --precision and --max-bad-rows.
 std::vector<std::string> overrides_of(const PipelineOptions& options);
 
-// Throws when `output`, the file that `option` names, is the pipeline file or part of the data that
-// the pipeline reads.
+// Throws when `output`, the file that `option` names, is the pipeline file.
+void refuse_pipeline_file_as_output(const char* option, const std::string& output,
+                                    const PipelineOptions& options);
+// The same, and for parts of the data that the pipeline reads.
 void refuse_pipeline_as_output(const char* option, const std::string& output,
                                const PipelineOptions& options,
                                const config::PipelineConfig& config);
@@ -97,7 +99,8 @@ void refuse_input_or_checkpoint_as_output(const char* option, const std::string&
 // another endpoint: which one is meant for them must be said. For commands that were given no data.
 void refuse_two_endpoints(const CheckpointOptions& options, const std::string& checkpoint);
 
-// A context on the chosen device, with its threads and stream. Throws with the reason if --device cuda is not available.
+// A context on the chosen device, with its threads and stream. Throws with the reason if --device
+// cuda is not available.
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads);
 
 // Shows the progress of a pass over data as a bar under `title`; a signal cancels the pass.

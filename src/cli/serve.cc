@@ -1,5 +1,6 @@
 #include <malloc.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -8,14 +9,18 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/system/interrupt.h"
+#include "core/system/log.h"
 #include "core/text/joined.h"
 #include "core/text/text.h"
+#include "core/threads/start_thread.h"
 #include "emblem/server.h"
 #include "launch/interrupt_handler.h"
 #include "serve/serving.h"
 
 namespace emblem {
 namespace {
+
+constexpr double kCleanUpSeconds = 10;
 
 struct ServeArguments {
   api::ServerOptions server;
@@ -129,6 +134,16 @@ void print_models(const api::ServerOptions& options, const api::Server& server) 
         options.models.c_str());
 }
 
+// Ends the process where requests or loads that cannot be interrupted do not end.
+void end_within(double seconds) {
+  start_thread("the end of the server", [seconds] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    log_error("requests or loads in progress have not ended; the server ends without them");
+    std::fflush(nullptr);
+    std::_Exit(1);
+  }).detach();
+}
+
 void run(const ServeArguments& arguments) {
   const InterruptHandler handler;
   // Large blocks go back to the system when they are freed, so that the memory of the process
@@ -143,6 +158,7 @@ void run(const ServeArguments& arguments) {
   std::fflush(stdout);
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   std::printf("finishing requests in progress\n");
+  end_within(arguments.exit_timeout + kCleanUpSeconds);
   server.drain(arguments.exit_timeout);
 }
 

@@ -138,6 +138,8 @@ Prepared prepare(const TrainArguments& options) {
   adopt_trained_semantics(training, &config);
   check(config);
   require_local_inputs(config);
+  if (!options.resume)  // a run may continue with the pipeline that it has stored
+    refuse_pipeline_file_as_output("--model-dir", config.model_dir() + "/pipeline.config", options);
   refuse_pipeline_as_output("--json", options.json, options, config);
   refuse_pipeline_as_output("--profile", options.profile, options, config);
   if (!options.json.empty() && !is_below(options.json, config.model_dir()))

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "emblem/error.h"
 
 namespace emblem::hugectr {
@@ -138,7 +139,7 @@ const Layer& Graph::producer(const std::string& tensor) const {
 std::vector<Statistics> parse_statistics(std::string_view text, const std::string& origin) {
   std::vector<Statistics> all;
   try {
-    const json root = json::parse(text);
+    const json root = json::parse(text, shallow_json);
     for (const json& layer : root.at("layers"))
       all.push_back(
           {layer.at("mean").get<std::vector<float>>(), layer.at("var").get<std::vector<float>>()});
@@ -153,7 +154,7 @@ std::vector<Statistics> parse_statistics(std::string_view text, const std::strin
 Graph parse_graph(std::string_view text, const std::string& origin) {
   Graph graph;
   try {
-    const json root = json::parse(text);
+    const json root = json::parse(text, shallow_json);
     for (const json& layer : root.at("layers"))
       graph.layers.push_back(read_layer(layer, graph.layers.size(), origin));
   } catch (const json::exception& error) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/text/joined.h"
 #include "core/text/text.h"
@@ -42,11 +43,22 @@ bool is_binary(const std::string& text) {
   return value && (*value == 0 || *value == 1);
 }
 
-// The most frequent first.
+// The most frequent first. 1 and 1.0 are one value.
 std::vector<Value> values_of(const ColumnProfile& label) {
   std::vector<Value> values;
-  for (const auto& [text, count] : label.values)
-    if (!is_missing(text)) values.push_back({text, count});
+  std::map<double, size_t> numbers;
+  for (const auto& [text, count] : label.values) {
+    if (is_missing(text)) continue;
+    double number = 0;
+    if (parse_double(text, number) && !std::isnan(number)) {
+      const auto [place, is_new] = numbers.emplace(number, values.size());
+      if (!is_new) {
+        values[place->second].count += count;
+        continue;
+      }
+    }
+    values.push_back({text, count});
+  }
   std::stable_sort(values.begin(), values.end(),
                    [](const Value& a, const Value& b) { return a.count > b.count; });
   return values;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/text/text.h"
+#include "emblem/error.h"
 #include "model/layers/inputs.h"
 #include "model/lookup/key_arrays.h"
 #include "model/lookup/memory_estimate.h"
@@ -20,6 +22,18 @@ void feed_node(const Context& context, const char* what, View<const float> from,
   detail::copy(context, to.data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
 }
 
+// Weights that a file of a checkpoint cannot hold are not those of its model.
+void require_weights(const Graph& graph, int64_t most) {
+  double weights = 0;
+  for (const Parameter& parameter : graph.parameter_list())
+    weights += static_cast<double>(parameter.rows) * static_cast<double>(parameter.cols);
+  if (weights > static_cast<double>(most))
+    throw Error(
+        ErrorCode::kCorruption,
+        cat("the layers of its pipeline have ", format_count(weights),
+            " weights, which its file of weights is too small for; it is of another model"));
+}
+
 }  // namespace
 
 DType precision_of(const Context& context, const config::TrainConfig& config) {
@@ -36,7 +50,7 @@ DType compute_type_of(const Context& context, const config::TrainConfig& config)
 
 Model::Model(const Context& context, const config::PipelineConfig& config,
              const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup,
-             ModelUse use, const MakeRankTables& make_rank_tables)
+             ModelUse use, const MakeRankTables& make_rank_tables, int64_t most_weights)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
   EMBLEM_REQUIRE(
       config.train_config().mixed_precision() != "INT8" || make_lookup ||
@@ -65,6 +79,7 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
     if (inputs.sequence_spaces()[s].id > 0)
       sequences_.push_back({s, inputs.sequence_spaces()[s], inputs.sequence_numbers()[s]});
   }
+  require_weights(graph_, most_weights);
   require_dense_memory(context, graph_, max_rows);
   if (!make_lookup && !make_rank_tables) {
     std::vector<TableSettings> tables;

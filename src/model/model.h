@@ -46,10 +46,13 @@ class Model {
   // none and only forward in Phase::kEval works, or, where `make_lookup` gives null, not even that:
   // the rows come in another way. With ModelUse::kEvaluation, too, only forward in Phase::kEval
   // works.
+  // Throws kCorruption, before there is memory for them, where the layers have more than
+  // `most_weights` weights.
   // With `make_rank_tables` the tables are a rank's part, and passes take part in those of others.
   Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
         int64_t max_rows, const MakeLookup& make_lookup = nullptr,
-        ModelUse use = ModelUse::kTraining, const MakeRankTables& make_rank_tables = nullptr);
+        ModelUse use = ModelUse::kTraining, const MakeRankTables& make_rank_tables = nullptr,
+        int64_t most_weights = INT64_MAX);
 
   // Looks up and runs the graph. `draw` numbers the batch for dropout.
   void forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw);

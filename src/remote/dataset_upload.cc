@@ -90,6 +90,7 @@ void upload_data_set(RemoteStorage& storage, const std::string& local, const std
   });
   upload_files(storage, local, {names.begin(), last}, to, calls);
   upload_files(storage, local, {last, names.end()}, to, calls);
+  require_uploaded(storage, local, names, to);
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
     storage.write_text(manifest_address(to, folder->first), data_set_text(folder->second),
                        calls.before);

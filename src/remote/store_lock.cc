@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/system/log.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -111,7 +112,7 @@ std::map<std::string, LockClaim::Claim> LockClaim::others(Moment moment) {
     claim.owner.id = id;
     claim.owner.host = "another machine";
     claim.version = text;
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json json = Json::parse(text, shallow_json, /*allow_exceptions=*/false);
     if (json.is_object()) {
       claim.owner.host = value_or(json, "host", claim.owner.host);
       claim.owner.machine = value_or(json, "machine", std::string());

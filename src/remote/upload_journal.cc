@@ -8,6 +8,7 @@
 #include "core/files/file.h"
 #include "core/system/log.h"
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -37,7 +38,7 @@ UploadJournal::UploadJournal(std::string path) : path_(std::move(path)) {
 }
 
 void UploadJournal::load() {
-  const Json json = Json::parse(read_text_file(path_));
+  const Json json = Json::parse(read_text_file(path_), shallow_json);
   for (const auto& [name, unit] : json.at("units").items())
     units_[name] = {unit.at("own").get<std::set<std::string>>(),
                     unit.at("confirmed").get<std::string>()};

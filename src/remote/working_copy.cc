@@ -285,6 +285,15 @@ bool WorkingCopy::is_there(const UnitSnapshot& snapshot,
          });
 }
 
+Error WorkingCopy::not_what_was_uploaded(const std::string& unit) const {
+  return {ErrorCode::kUnavailable, cat(remote_.address(unit), " is not what was uploaded")};
+}
+
+void WorkingCopy::require_there(const std::string& unit, const UnitSnapshot& snapshot,
+                                const std::map<std::string, int64_t>& sizes) const {
+  if (!is_there(snapshot, sizes)) throw not_what_was_uploaded(unit);
+}
+
 // Sends to the folder of `unit`; "": outside of units.
 void WorkingCopy::send(const std::vector<SnapshotFile>& files, const std::string& from,
                        const std::string& unit) {
@@ -324,10 +333,10 @@ void WorkingCopy::upload_manifest(const std::string& unit, const UnitSnapshot& s
   remote_.storage().write_text(remote_.address(unit + "/" + kUnitManifest), snapshot.manifest(),
                                store_lock_->before_write());
   const std::map<std::string, int64_t> sizes = remote_.look_at(unit);
+  require_there(unit, snapshot, sizes);
   const auto found = sizes.find(kUnitManifest);
-  if (!is_there(snapshot, sizes) || found == sizes.end() ||
-      found->second != static_cast<int64_t>(snapshot.manifest().size()))
-    throw Error(ErrorCode::kUnavailable, cat(remote_.address(unit), " is not what was uploaded"));
+  if (found == sizes.end() || found->second != static_cast<int64_t>(snapshot.manifest().size()))
+    throw not_what_was_uploaded(unit);
   journal_.confirm(unit, version);
   journal_.save();
 }
@@ -351,7 +360,9 @@ void WorkingCopy::upload(const std::string& unit) {
   }
   upload_contents(unit, snapshot, sizes);
   // What is left there of another version.
-  for (const auto& [name, bytes] : remote_.look_at(unit)) {
+  sizes = remote_.look_at(unit);
+  require_there(unit, snapshot, sizes);
+  for (const auto& [name, bytes] : sizes) {
     const bool is_ours =
         std::any_of(snapshot.files().begin(), snapshot.files().end(),
                     [&, &each = name](const SnapshotFile& file) { return file.name == each; });

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "data/source/file_lock.h"
+#include "emblem/error.h"
 #include "remote/download.h"
 #include "remote/remote_folder.h"
 #include "remote/store_lock.h"
@@ -83,6 +84,9 @@ class WorkingCopy {
   bool has_sizes_of_store(const std::string& unit) const;
   void require_gone(const std::string& unit) const;
   bool is_there(const UnitSnapshot& snapshot, const std::map<std::string, int64_t>& sizes) const;
+  void require_there(const std::string& unit, const UnitSnapshot& snapshot,
+                     const std::map<std::string, int64_t>& sizes) const;
+  Error not_what_was_uploaded(const std::string& unit) const;
   void upload_contents(const std::string& unit, const UnitSnapshot& snapshot,
                        const std::map<std::string, int64_t>& sizes);
   void upload_manifest(const std::string& unit, const UnitSnapshot& snapshot);

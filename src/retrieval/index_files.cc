@@ -9,6 +9,7 @@
 #include "core/files/file.h"
 #include "core/math/checksum.h"
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/api.h"
 #include "emblem/error.h"
@@ -59,7 +60,7 @@ class SavedFolder {
     if (!fs::is_regular_file(name, ignored))
       throw Error(ErrorCode::kNotFound, cat(path, " is not an index: it has no ", kManifest));
     const std::string text = read_text_file(name);
-    manifest_ = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    manifest_ = Json::parse(text, shallow_json, /*allow_exceptions=*/false);
     if (manifest_.is_discarded()) damaged(kManifest, "is not valid JSON");
     EMBLEM_REQUIRE(manifest_.is_object() && manifest_.value("format", Json()) == kFormat, name,
                    " is not the manifest of an index");
@@ -120,6 +121,15 @@ IndexSettings settings_of(const Json& manifest) {
       .seed = manifest.at("seed")};
 }
 
+void require_finite(const SavedFolder& folder, const char* file, const ItemRows& rows) {
+  std::vector<float> row(static_cast<size_t>(rows.dim()));
+  for (int64_t i = 0; i < rows.count(); ++i) {
+    rows.read(i, row.data());
+    if (!(length_of(row) <= 1.01 * kLongestVector))
+      folder.damaged(file, cat("holds NaN or infinite elements in row ", i));
+  }
+}
+
 ItemTable read_items(const SavedFolder& folder, const IndexSettings& settings) {
   const int64_t count = folder.manifest().at("count");
   ItemTable items{.rows = ItemRows(settings.dtype, settings.dim)};
@@ -132,12 +142,7 @@ ItemTable read_items(const SavedFolder& folder, const IndexSettings& settings) {
   items.attributes = settings.attributes.empty()
                          ? std::vector<uint64_t>(static_cast<size_t>(count))
                          : folder.read<std::vector<uint64_t>>("attributes", count);
-  std::vector<float> row(static_cast<size_t>(settings.dim));
-  for (int64_t i = 0; i < count; ++i) {
-    items.rows.read(i, row.data());
-    if (!(length_of(row) <= 1.01 * kLongestVector))
-      folder.damaged("vector", cat("holds NaN or infinite elements in row ", i));
-  }
+  require_finite(folder, "vector", items.rows);
   return items;
 }
 
@@ -223,6 +228,7 @@ std::unique_ptr<Index> Index::load(const Context& context, const std::string& pa
       ItemTable table{.rows = ItemRows(DType::kF32, settings.dim)};
       table.rows.assign(
           folder.read<HostVector<std::byte>>("centroid", centroids * table.rows.row_bytes()), {});
+      require_finite(folder, "centroid", table.rows);
       for (int64_t i = 0; i < centroids; ++i) table.ids.push_back(i);
       table.attributes.resize(static_cast<size_t>(centroids));
       state.centroids = part_of(std::move(table), {centroids}).segment;

@@ -13,6 +13,7 @@
 #include "core/math/half.h"
 #include "core/math/random.h"
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 
 namespace emblem {
@@ -278,7 +279,7 @@ std::vector<LoadRequest> read_load_requests(const std::string& text, const std::
                                             const LoadInputOptions& options) {
   Json json;
   try {
-    json = Json::parse(text);
+    json = Json::parse(text, shallow_json);
   } catch (const Json::parse_error& error) {
     throw Error(ErrorCode::kInvalidArgument,
                 cat(source, " is not JSON: ", json_problem(error.what())));

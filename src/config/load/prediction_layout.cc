@@ -1,9 +1,10 @@
 #include "config/load/prediction_layout.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "config/feature/items.h"
 #include "config/feature/matching.h"
@@ -28,34 +29,53 @@ NameSet names_in_groups(const config::ModelConfig& model) {
   return names;
 }
 
-// What the features of `read` are computed from.
-void add_inputs(const FeatureLayout& layout, NameSet& read) {
-  for (const FeatureSpec& spec : layout.features) {
-    if (!read.contains(spec.name)) continue;
-    for (const FeatureInput& input : spec.inputs)
-      if (input.source == FeatureInput::Source::kFeature) read.insert(input.name);
+// The features that others need: what they are computed from, and those that have the lengths of
+// their sequences. In linear time: a pipeline may come from a client.
+class NeededFeatures {
+ public:
+  explicit NeededFeatures(const FeatureLayout& layout) : layout_(layout) {
+    for (size_t at = 0; at < layout.features.size(); ++at)
+      places_.emplace(layout.features[at].name, at);
+    sequences_.resize(layout.features.size());
+    for (size_t i = 0; i < layout.sequences.size(); ++i) {
+      lengths_.push_back(length_of(layout.sequences[i]));
+      for (const size_t at : layout.sequences[i].features) sequences_[at].push_back(i);
+    }
   }
-}
 
-// The features that have the lengths of sequences that are read.
-void add_lengths(const FeatureLayout& layout, NameSet& read) {
-  for (const SequenceSpec& sequence : layout.sequences) {
-    const auto spec = [&](size_t at) -> const FeatureSpec& { return layout.features[at]; };
-    const bool is_read = std::any_of(sequence.features.begin(), sequence.features.end(),
-                                     [&](size_t at) { return read.contains(spec(at).name); });
-    if (!is_read) continue;
-    const auto first = std::find_if(sequence.features.begin(), sequence.features.end(),
-                                    [&](size_t at) { return !spec(at).is_intermediate; });
-    if (first != sequence.features.end()) read.insert(spec(*first).name);
+  // `read` and all that these need.
+  NameSet add_needed(NameSet read) const {
+    std::vector<std::string> left(read.begin(), read.end());
+    const auto add = [&](const std::string& name) {
+      if (read.insert(name).second) left.push_back(name);
+    };
+    while (!left.empty()) {
+      const auto place = places_.find(left.back());
+      left.pop_back();
+      if (place == places_.end()) continue;
+      for (const FeatureInput& input : layout_.features[place->second].inputs)
+        if (input.source == FeatureInput::Source::kFeature) add(input.name);
+      for (const size_t sequence : sequences_[place->second])
+        if (lengths_[sequence] != nullptr) add(lengths_[sequence]->name);
+    }
+    return read;
   }
-}
+
+ private:
+  const FeatureSpec* length_of(const SequenceSpec& sequence) const {
+    for (const size_t at : sequence.features)
+      if (!layout_.features[at].is_intermediate) return &layout_.features[at];
+    return nullptr;
+  }
+
+  const FeatureLayout& layout_;
+  std::unordered_map<std::string, size_t> places_;
+  std::vector<std::vector<size_t>> sequences_;  // of each feature
+  std::vector<const FeatureSpec*> lengths_;     // of each sequence; null: none has it
+};
 
 FeatureLayout with_inputs_of(NameSet read, FeatureLayout layout) {
-  for (size_t before = 0; before != read.size();) {
-    before = read.size();
-    add_inputs(layout, read);
-    add_lengths(layout, read);
-  }
+  read = NeededFeatures(layout).add_needed(std::move(read));
   for (FeatureSpec& spec : layout.features)
     if (!read.contains(spec.name)) spec.inputs.clear();
   return layout;

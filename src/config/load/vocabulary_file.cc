@@ -7,6 +7,7 @@
 
 #include "core/files/file.h"
 #include "core/text/parse_number.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -16,7 +17,7 @@ int64_t tokenizer_rows(const std::string& path) try {
   std::ifstream file(path, std::ios::binary);
   EMBLEM_REQUIRE(file.good(), "tokenizer ", path,
                  " cannot be opened; check vocab_file and asset_dir");
-  const nlohmann::json json = nlohmann::json::parse(file);
+  const nlohmann::json json = nlohmann::json::parse(file, shallow_json);
   int64_t rows = 0;
   for (const auto& token : json.at("model").at("vocab").items())
     rows = std::max(rows, token.value().get<int64_t>() + 1);

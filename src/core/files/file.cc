@@ -14,6 +14,7 @@
 #include "core/files/file_descriptor.h"
 #include "core/files/output_file.h"
 #include "core/math/checksum.h"
+#include "core/system/warn_once.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -213,11 +214,20 @@ std::vector<std::string> files_in_folder(const std::string& folder) {
     const std::string name = entry->path().filename().string();
     const bool hidden = name.starts_with('.') || name.starts_with('_');
     if (hidden) continue;
-    if (entry->is_regular_file()) files.push_back(entry->path().string());
+    const std::string path = entry->path().string();
+    if (std::error_code missing; entry->is_symlink() && !fs::exists(entry->path(), missing))
+      throw Error(ErrorCode::kNotFound,
+                  cat(path, " is a link to nothing; bring back what it leads to, or remove it"));
+    if (entry->is_regular_file()) files.push_back(path);
+    if (!entry->is_directory()) continue;
     // A partition of Hive and Spark: "day=2026-11-16".
-    if (entry->is_directory() && name.find('=') != std::string::npos)
-      for (std::string& file : files_in_folder(entry->path().string()))
-        files.push_back(std::move(file));
+    if (name.find('=') == std::string::npos)
+      warn_once(path, cat(path,
+                          " is a folder and is not read; only partitions like day=2026-11-16 are, "
+                          "or files that are named: ",
+                          path, "/*"));
+    else
+      for (std::string& file : files_in_folder(path)) files.push_back(std::move(file));
   }
   if (error) fail("list the folder", folder, error.value());
   std::sort(files.begin(), files.end());

@@ -60,11 +60,15 @@ Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first
 
 int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
                 const std::string& source) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i].name == name) return static_cast<int>(i);
-    names.push_back(printable(columns[i].name));
+  const auto is_it = [&](const ColumnSpec& column) { return column.name == name; };
+  const auto found = std::ranges::find_if(columns, is_it);
+  if (found != columns.end()) {
+    EMBLEM_REQUIRE(std::none_of(found + 1, columns.end(), is_it), source, " has several columns ",
+                   in_quotes(name), "; give them different names");
+    return static_cast<int>(found - columns.begin());
   }
+  std::vector<std::string> names;
+  for (const ColumnSpec& column : columns) names.push_back(printable(column.name));
   const auto nearest = nearest_name(name, names);
   std::string known = names.empty() ? "" : names.front();
   for (size_t i = 1; i < names.size() && known.size() < 200; ++i) known += ", " + names[i];

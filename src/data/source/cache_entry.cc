@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/math/checksum.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -70,7 +71,7 @@ std::string cache_entry_text(const CacheEntry& entry) {
 }
 
 std::optional<CacheEntry> parse_cache_entry(const std::string& text) {
-  json content = json::parse(text, nullptr, false);
+  json content = json::parse(text, shallow_json, false);
   if (content.is_discarded() || !content.is_object()) return std::nullopt;
   try {
     const std::string seal = content.at("seal");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/math/checksum.h"
+#include "core/text/shallow_json.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -46,7 +47,7 @@ void check_data_sets(std::vector<ObjectInfo>& objects,
     if (!object.uri.ends_with(ending)) continue;
     const std::string folder = object.uri.substr(0, object.uri.size() - ending.size());
     try {
-      const Json json = Json::parse(read(object));
+      const Json json = Json::parse(read(object), shallow_json);
       if (json.at("state") != "complete")
         refuse(folder, "the program that wrote it has not ended, or failed");
       for (const Json& file : json.at("files")) {

@@ -287,8 +287,8 @@ void RemoteStorage::upload(const std::string& file, const std::string& text,
   ObjectStore& store = store_of(uri);
   with_retries(counters_, before, [&] {
     BytesUnderWay bytes(*counters_.activity);
-    store.upload(file, uri, [&](int64_t under_way) {
-      bytes.set(under_way);
+    store.upload(file, uri, [&](int64_t under_way, bool has_taken) {
+      bytes.set(under_way, has_taken);
       if (before) before();
     });
   });

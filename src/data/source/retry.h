@@ -25,9 +25,9 @@ class BytesUnderWay {
   BytesUnderWay& operator=(const BytesUnderWay&) = delete;
   ~BytesUnderWay() { activity_.under_way -= bytes_; }
 
-  // Ahead of each piece, with it. Not more than before: the store has taken some.
-  void set(int64_t bytes) {
-    if (bytes < bytes_ || (bytes == bytes_ && bytes > 0)) ++activity_.answers;
+  // Ahead of each piece, with it.
+  void set(int64_t bytes, bool has_taken) {
+    if (has_taken) ++activity_.answers;
     activity_.under_way += bytes - bytes_;
     bytes_ = bytes;
   }

@@ -14,6 +14,7 @@
 #include "core/math/finite.h"
 #include "core/text/json_error.h"
 #include "core/text/parse_number.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -79,7 +80,7 @@ DeltaTable table_from(const nlohmann::json& json, bool has_checksums) {
 }
 
 DeltaManifest manifest_from(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
+  const auto json = nlohmann::json::parse(text, shallow_json);
   check_keys(json, {"sequence", "checksum", "created_unix_ms", "tables", "stream_offsets",
                     "step_begin_unix_ms", "step_end_unix_ms"});
   const bool has_checksums = json.contains("checksum");

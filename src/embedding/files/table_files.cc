@@ -10,6 +10,7 @@
 #include "core/math/finite.h"
 #include "core/system/log.h"
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "embedding/files/table_runs.h"
 
 namespace emblem {
@@ -372,7 +373,7 @@ std::vector<WrittenFile> save_table(const Table& table, const ExportRows& rows,
 TableFacts read_table_facts(const std::string& folder) {
   const std::string path = path_of(folder, "table.json");
   try {
-    const auto json = nlohmann::json::parse(read_text_file(path));
+    const auto json = nlohmann::json::parse(read_text_file(path), shallow_json);
     return {.name = json.at("name"),
             .dim = json.at("dim"),
             .dtype = json.at("dtype"),

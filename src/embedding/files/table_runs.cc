@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "core/files/file.h"
+#include "core/text/shallow_json.h"
 
 namespace emblem {
 namespace {
@@ -91,7 +92,7 @@ std::vector<WrittenFile> merge_runs(const std::string& folder, const std::string
     weights.write(run->row(), static_cast<size_t>(dim) * sizeof(float));
     if (++run->next < run->count()) next.push(run);
   }
-  auto json = nlohmann::ordered_json::parse(read_text_file(paths[0] + "/table.json"));
+  auto json = nlohmann::ordered_json::parse(read_text_file(paths[0] + "/table.json"), shallow_json);
   json["rows"] = rows;
   facts.write(json.dump(2) + "\n");
   std::vector<WrittenFile> written;

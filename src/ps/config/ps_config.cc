@@ -17,6 +17,7 @@
 #include "core/files/file.h"
 #include "core/system/log.h"
 #include "core/text/json_error.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
 
@@ -498,7 +499,7 @@ PsModel read_model(JsonObject object, Notices& notices) {
 PsConfig parse_ps_config(std::string_view text, const std::string& origin) {
   nlohmann::json json;
   try {
-    json = nlohmann::json::parse(text);
+    json = nlohmann::json::parse(text, shallow_json);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kInvalidArgument,
                 cat(origin, ": this is not JSON: ", json_problem(error.what())));

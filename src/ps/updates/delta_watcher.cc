@@ -33,8 +33,8 @@ void DeltaApplier::bring_up_to_date(ServedModel& model, const std::string& folde
   for (const DeltaFolder& delta : deltas) {
     const Step step = step_to(at, delta.sequence, lock.get());
     if (!step.any()) continue;
-    report_gap(model, at, step, delta.sequence, folder);
     apply(model, delta, step, lock.get());
+    report_gap(model, at, step, delta.sequence, folder);
     if (step.l3) at.l3 = delta.sequence;
     if (step.redis) at.redis = delta.sequence;
     if (step.own) at.own = delta.sequence;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "config/load/parse_text.h"
+#include "core/text/parse_number.h"
 #include "emblem/error.h"
 #include "serve/engine/hps/hps_options.h"
 
@@ -112,7 +113,7 @@ EngineCount engine_count(const inference::ModelConfig& config, const std::string
   }
   if (const auto threads = config.parameters().find("threads");
       threads != config.parameters().end()) {
-    engines.threads = std::atoi(threads->second.string_value().c_str());
+    engines.threads = parse_number<int>(threads->second.string_value()).value_or(0);
     EMBLEM_REQUIRE(engines.threads >= 1 && engines.threads <= 1024, where,
                    ": parameter threads is '", threads->second.string_value(),
                    "'; expected a number from 1 to 1024");

@@ -1,6 +1,7 @@
 #include "serve/engine/pipeline_servable.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 
 #include "checkpoint/checkpoint.h"
@@ -53,6 +54,8 @@ class LoadedPipeline final : public PipelineServable {
     require_finite_parameters(checkpoint);
     tables_ = open_tables(checkpoint, table_sources(config_, layout_, checkpoint));
     dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
+    weights_bytes_ =
+        static_cast<int64_t>(std::filesystem::file_size(checkpoint.file("dense.safetensors")));
     if (options_.gpu.used) {
       dispatch(
           Device::kCuda, [] {},
@@ -116,9 +119,10 @@ class LoadedPipeline final : public PipelineServable {
   const FeatureLayout& layout() const override { return layout_; }
   std::unique_ptr<Predictor> make_predictor() const override {
     const int64_t piece_rows = HostPredictor::piece_rows(options_.threads);
-    auto model =
-        std::make_unique<Model>(Context{}, config_, layout_, piece_rows,
-                                [&](const LookupTables& wanted) { return lookup_over(wanted); });
+    auto model = std::make_unique<Model>(
+        Context{}, config_, layout_, piece_rows,
+        [&](const LookupTables& wanted) { return lookup_over(wanted); }, ModelUse::kTraining,
+        nullptr, weights_bytes_);
     Graph& graph = model->graph();
     const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
       dense_->read<float>(name,
@@ -178,6 +182,7 @@ class LoadedPipeline final : public PipelineServable {
   std::unique_ptr<ServedTables> tables_;
   std::shared_ptr<cuda::GpuModel> gpu_;  // where it runs on a GPU; over tables_
   std::unique_ptr<SafetensorsFile> dense_;
+  int64_t weights_bytes_ = 0;             // of its file: a weight is a byte at least
   std::function<std::string()> problem_;  // problem of its tables; empty: there can be none
 };
 

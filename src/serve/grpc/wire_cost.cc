@@ -107,9 +107,11 @@ class Scanner {
     if (is_packed) return packed(content, field, expected);
     const size_t pointer = field.is_repeated() ? sizeof(void*) * kGrowing : 0;
     const Descriptor* type = field.message_type();
+    const bool is_value = type == nullptr && !(field.is_repeated() && depth == 0);  // no raw tensor
+    if (!is_value)
+      EMBLEM_REQUIRE(++messages_ <= limits_.max_messages, "the ", type_.name(), " has more than ",
+                     limits_.max_messages, " parts (tensors, parameters, ...)");
     if (type == nullptr) return pointer + string_bytes(content.size());
-    EMBLEM_REQUIRE(++messages_ <= limits_.max_messages, "the ", type_.name(), " has more than ",
-                   limits_.max_messages, " parts (tensors, parameters, ...)");
     return pointer + object_bytes(*type) + message(content, *type, depth + 1);
   }
 

@@ -326,8 +326,11 @@ void upload_folder(RemoteStorage& storage, const std::string& folder, const std:
   const auto last = std::stable_partition(names.begin(), names.end(), [](const auto& name) {
     return fs::path(name).filename() != kUnitManifest;
   });
-  upload_files(storage, folder, {names.begin(), last}, to, calls);
+  const std::vector<std::string> contents(names.begin(), last);
+  upload_files(storage, folder, contents, to, calls);
+  require_uploaded(storage, folder, contents, to);
   upload_files(storage, folder, {last, names.end()}, to, calls);
+  require_uploaded(storage, folder, names, to);
 }
 
 // `out` is the address of a model's folder: s3://BUCKET/REPOSITORY/NAME.

@@ -23,6 +23,7 @@
 #include "data/source/uri.h"
 #include "emblem/error.h"
 #include "kafka/address.h"
+#include "train/state/input_files.h"
 
 namespace emblem {
 namespace {
@@ -206,6 +207,19 @@ void require_same_data(const World& world, const config::PipelineConfig& config,
   if (!is_kafka_address(config.train_input_path()))
     require_same_input(world, config.train_input_path(), storage);
   require_same_input(world, evaluation_input(config), storage);
+}
+
+void require_files_of_run(const World& world, const std::optional<InputFiles>& then,
+                          const std::optional<InputFiles>& now, const std::string& input) {
+  std::string problem;
+  if (world.writes() && then && now && *then != *now) {
+    const bool is_alike = then->files == now->files && then->bytes == now->bytes;
+    problem = cat(input, " has ", to_text(*now), ", but the run that stopped within an epoch read ",
+                  to_text(*then), is_alike ? " of other names or sizes" : "",
+                  ", and would continue at another place: give it those files, or begin with what "
+                  "it has learned by --init-from");
+  }
+  throw_everywhere(world, problem);
 }
 
 void require_same_files(const World& world, const config::PipelineConfig& config) {

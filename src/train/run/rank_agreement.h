@@ -3,8 +3,10 @@
 // with itself: nothing is read.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "checkpoint/manifest.h"
 #include "config/proto/pipeline.pb.h"
 #include "data/source/storage.h"
 #include "train/run/world.h"
@@ -16,6 +18,10 @@ namespace emblem {
 void require_same_data(const World& world, const config::PipelineConfig& config,
                        const Storage& storage);
 void require_same_input(const World& world, const std::string& input, const Storage& storage);
+
+// The same files as `then`, when the run stopped; absent: not known, or it does not matter.
+void require_files_of_run(const World& world, const std::optional<InputFiles>& then,
+                          const std::optional<InputFiles>& now, const std::string& input);
 
 // The same content of the files that features read (config/load/assets.h).
 void require_same_files(const World& world, const config::PipelineConfig& config);

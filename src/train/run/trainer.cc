@@ -21,6 +21,7 @@
 #include "train/predict/feature_importance.h"
 #include "train/report/run_setup.h"
 #include "train/run/rank_agreement.h"
+#include "train/state/input_files.h"
 
 namespace emblem {
 namespace {
@@ -130,6 +131,7 @@ void Trainer::load() {
   } else if (!init_from_.empty()) {
     log_info(to_text(load_weights(init_from_, learner_, options_.warm_start)));
   }
+  remember_input_files();
   first_step_ = learner_.steps();
   learner_.set_divergence_advice([this] { return watch_.advice(); });
   learner_.model().stage_clock().trace_to(options_.trace);
@@ -140,6 +142,18 @@ void Trainer::load() {
   batches_.emplace(learner_.context(), config_, layout_, world(), loader_options(),
                    state_.positions, clock_, options_.cancel);
   state_.positions = batches_->positions();
+}
+
+// Within an epoch a run continues at a place in the files that it has read.
+void Trainer::remember_input_files() {
+  if (options_.batches == TrainBatches::kGiven) return;
+  const auto now = input_files_of(config_, options_.storage);
+  const bool is_within_epoch =
+      std::ranges::any_of(state_.positions, [](const auto& at) { return at.rows_in_epoch > 0; });
+  if (resumed_)
+    require_files_of_run(world(), is_within_epoch ? state_.input_files : std::nullopt, now,
+                         config_.train_input_path());
+  state_.input_files = now;
 }
 
 void Trainer::open_files() {

@@ -66,6 +66,7 @@ class Trainer {
   std::unique_ptr<ModelDirLock> lock_model_dir() const;
   std::optional<std::string> find_resumed() const;
   void load();
+  void remember_input_files();
   void open_files();
   LoaderOptions loader_options() const;
   // Calls body(). What it throws ends the run.

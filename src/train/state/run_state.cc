@@ -124,6 +124,7 @@ Manifest describe(Learner& learner, const RunState& state, const config::Pipelin
   }
   manifest.loss_scale = learner.loss_scaler().state();
   manifest.deltas = state.deltas;
+  manifest.input_files = state.input_files;
   manifest.seeds = {{"train", config.train_config().seed()}};
   describe_evaluations(learner, state, manifest);
   return manifest;
@@ -254,7 +255,8 @@ RunState load_run(const std::string& path, Learner& learner) {
           .evaluation_due = manifest.evaluation_due,
           .only_best = manifest.only_best,
           .metrics = manifest.metrics,
-          .deltas = manifest.deltas};
+          .deltas = manifest.deltas,
+          .input_files = manifest.input_files};
 }
 
 }  // namespace emblem

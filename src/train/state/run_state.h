@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/manifest.h"
 #include "config/load/assets.h"
 #include "config/proto/pipeline.pb.h"
 #include "data/batch.h"
@@ -23,6 +25,7 @@ struct RunState {
   bool only_best = false;                 // the checkpoint is for early_stopping.restore_best alone
   std::map<std::string, double> metrics;  // metrics of the last evaluation
   int64_t deltas = 0;                     // number of the last delta
+  std::optional<InputFiles> input_files;  // that the positions are places in
   // Times of the last step; not in checkpoints.
   int64_t step_begin_unix_ms = 0, step_end_unix_ms = 0;
 };

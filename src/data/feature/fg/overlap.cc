@@ -121,7 +121,7 @@ class OverlapOperator final : public CellOperator {
 
  private:
   // Distances are measured between all pairs of terms, and to all places of both.
-  static constexpr size_t kMostTerms = 1000, kMostPairs = 10'000'000;
+  static constexpr size_t kMostTerms = 1000, kMostPairs = 100'000;
 
   void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
                const ReportRow& report) const override {

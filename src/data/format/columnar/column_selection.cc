@@ -32,6 +32,7 @@ ColumnSelection::ColumnSelection(const DataSource& source,
     return of_first[static_cast<size_t>(at)];
   };
   if (requests == nullptr) {
+    for (const ColumnSpec& name : names) find_column(names, name.name, first);  // each once
     for (const ColumnarField& field : of_first)
       if (field.type != LeafType::kOther) add(field, nullptr, source.natural);
   } else {

@@ -18,8 +18,12 @@ namespace {
 template <class Decimal>
 void append_decimal(const Decimal& decimal, int scale, bool exact, Column& out,
                     std::vector<ValueProblem>& problems) {
+  if (scale <= 0) {
+    std::string digits = decimal.ToIntegerString();
+    if (digits != "0") digits.append(static_cast<size_t>(-scale), '0');
+    return exact ? append_text(digits, out) : append_integer_text(digits, out, problems);
+  }
   if (exact) return append_text(decimal.ToString(scale), out);
-  if (scale <= 0) return append_integer_text(decimal.ToIntegerString(), out, problems);
   const double number = decimal.ToDouble(scale);
   append_numbers(&number, 1, out, problems);
 }

@@ -45,6 +45,8 @@ LeafType leaf_type(const parquet::ColumnDescriptor& column) {
     case parquet::Type::BYTE_ARRAY:
       return LeafType::kText;
     case parquet::Type::FIXED_LEN_BYTE_ARRAY:
+      // The bytes of a UUID are not the text that other formats have for it.
+      if (logical != nullptr && logical->is_UUID()) return LeafType::kOther;
       return logical != nullptr && logical->is_float16() ? LeafType::kFloat : LeafType::kText;
     default:
       return LeafType::kOther;
@@ -81,6 +83,7 @@ std::string column_type_text(const parquet::ColumnDescriptor& column) {
       return "double";
     case parquet::Type::FIXED_LEN_BYTE_ARRAY:
       if (logical != nullptr && logical->is_float16()) return "float16";
+      if (logical != nullptr && logical->is_UUID()) return "uuid";
       return cat("fixed_size_binary[", column.type_length(), "]");
     default:
       return logical != nullptr && logical->is_string() ? "string" : "binary";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <string_view>
 
 #include "core/text/text.h"
@@ -114,6 +115,30 @@ ArrayFormat decimal_format(std::string_view format) {
   (void)format;
 #endif
   return decimal;
+}
+
+// The name of an extension type, or "". Metadata are a count, and keys and values with their
+// lengths, all int32.
+std::string_view extension_of(const ArrowSchema& schema) {
+  const char* at = schema.metadata;
+  if (at == nullptr) return {};
+  const auto take_number = [&] {
+    int32_t number = 0;
+    std::memcpy(&number, at, sizeof number);
+    at += sizeof number;
+    return number;
+  };
+  const auto take_text = [&] {
+    const auto size = static_cast<size_t>(std::max(take_number(), 0));
+    const std::string_view text(at, size);
+    at += size;
+    return text;
+  };
+  for (int32_t left = take_number(); left > 0; --left) {
+    const std::string_view key = take_text(), value = take_text();
+    if (key == "ARROW:extension:name") return value;
+  }
+  return {};
 }
 
 ArrayFormat sized_format(std::string_view format) {
@@ -345,6 +370,7 @@ void check_array(const ArrowSchema& schema, const ArrowArray& array, const Check
 
 ArrayFormat array_format(const ArrowSchema& schema) {
   const std::string_view text = schema.format;
+  if (extension_of(schema) == "arrow.uuid") return {};  // its bytes are not the text of others
   if (const PlainFormat* plain = find_plain(text)) {
     return {plain->layout, plain->leaf, stored_as(*plain), text == "+m", plain->size};
   }
@@ -366,6 +392,7 @@ std::string type_text(const ArrowSchema& schema) {
     return cat("dictionary<values=", type_text(*schema.dictionary),
                ", indices=", plain == nullptr ? schema.format : plain->text,
                ", ordered=", (schema.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0 ? 1 : 0, ">");
+  if (extension_of(schema) == "arrow.uuid") return "uuid";
   const ArrayFormat format = array_format(schema);
   if (format.is_map) return map_text(schema);
   if (format.layout == ArrayLayout::kStruct) {

@@ -127,6 +127,8 @@ Respelled as_number(std::string_view text, std::string& out) {
   double number = 0;
   if (!parse_double(text, number)) return refuse(text, "a number", out);
   if (std::isnan(number)) return Respelled::kMissing;
+  const bool has_digits = text.find_first_of("123456789") != text.npos;
+  if (std::isinf(number) && has_digits) return refuse(text, "a number that a double can be", out);
   out.clear();
   write_number(static_cast<Number>(number), out);
   if (out == kMissingText) return Respelled::kMissing;

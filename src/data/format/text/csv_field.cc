@@ -17,6 +17,13 @@ bool equals_ignoring_case(std::string_view text, std::string_view lower) {
   });
 }
 
+// Whether a label has a value: the same text, or the same number (1 and 1.0).
+bool is_label(std::string_view text, std::string_view value) {
+  if (text == value) return true;
+  double one = 0, other = 0;
+  return parse_double(text, one) && parse_double(value, other) && one == other;
+}
+
 }  // namespace
 
 bool parse_label_word(std::string_view text, float& value) {
@@ -201,7 +208,7 @@ void CsvFieldParser::add_text(std::string_view text) const {
 bool CsvFieldParser::parse_number(std::string_view text, float& value) const {
   if (request_.label == LabelText::kPositive) {
     text = without_spaces(text);
-    const bool positive = text == without_spaces(request_.label_positive);
+    const bool positive = is_label(text, without_spaces(request_.label_positive));
     value = positive ? 1.0f : text.empty() || is_missing(text) ? kMissing : 0.0f;
     return true;
   }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "data/format/text/line_parser.h"
 #include "data/format/text/number_text.h"
@@ -200,7 +201,7 @@ std::unique_ptr<LineParser> make_json_line_parser(std::vector<ColumnRequest> req
 std::string read_json_filtered(std::string_view line, const TextFilters& filters,
                                std::vector<std::string>& values) {
   values.assign(filters.size(), "");
-  const auto row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+  const auto row = nlohmann::json::parse(line.begin(), line.end(), shallow_json, false);
   if (!row.is_object()) return "is not a JSON object";
   for (size_t i = 0; i < filters.size(); ++i) {
     const auto found = row.find(filters[i].column());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 #include "core/text/text.h"
 #include "data/format/text/number_text.h"
@@ -61,6 +62,18 @@ std::string plain_text(std::string_view number) {
   std::string text;
   if (parse_double(number, value)) write_number(value, text);
   return text;
+}
+
+// Whether a number with an exponent is none that writers write: they give one to numbers with one
+// digit before the point, and without a point to large and small ones alone. 1E1 and 10E0 are
+// codes, which would be one number.
+bool is_code(std::string_view number) {
+  if (number.find_first_of("eE") == number.npos) return false;
+  if (number.starts_with('-')) number.remove_prefix(1);
+  double value = 0;
+  if (!parse_double(number, value) || !std::isfinite(value)) return true;
+  if (value == 0) return number[0] != '0';
+  return number[1] != '.' && (is_digit(number[1]) || (value < 1e5 && value >= 1e-3));
 }
 
 }  // namespace
@@ -145,7 +158,7 @@ Spelling spelling_named(const std::string& name) {
 
 void SpellingSample::add(std::string_view text) {
   if (text.empty()) return;
-  if (is_number_literal(text)) return add_number(text);
+  if (is_number_literal(text) && !is_code(text)) return add_number(text);
   const int pair = pair_of(text);
   double number = 0;
   Moment moment;
@@ -214,7 +227,9 @@ Spelling SpellingSample::spelling() const {
 void FloatTexts::add(std::string_view text) {
   if (text.empty()) return;
   if (is_number_literal(text)) {
-    if (text.find_first_of("eE") != text.npos || text == "-0" || text == "-0.0")
+    if (is_code(text))
+      ++others_;
+    else if (text.find_first_of("eE") != text.npos || text == "-0" || text == "-0.0")
       ++varying_;
     else if (text.find('.') != text.npos)
       ++fractions_;

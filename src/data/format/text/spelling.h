@@ -73,7 +73,8 @@ int truth_of(std::string_view text);
 // Whether a column of text holds floating-point numbers whose text is not the same from all
 // writers. Writers agree on "0.5", and SpellingSample tells "9" from "9.0"; but 1e-7 is also
 // "1e-07", 1e16 "10000000000000000.0", -0.0 "-0", and what is not a number "nan", "NaN" or nothing.
-// Columns with such texts and numbers alone are read as numbers.
+// Columns with such texts and numbers alone are read as numbers. 1E1 and 10E0 are no numbers: no
+// program writes 10 so.
 class FloatTexts {
  public:
   void add(std::string_view text);  // empty ones do not count

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/file.h"
+#include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "data/format/binary/binary_decoder.h"
 #include "data/source/remote_storage.h"
@@ -32,7 +33,7 @@ json find_metadata(const fs::path& folder, const Storage& storage) {
        {folder / "metadata.json", folder.parent_path() / "train/metadata.json",
         folder.parent_path() / "metadata.json"}) {
     if (!is_there(path, storage)) continue;
-    json metadata = json::parse(text_of(path, storage), nullptr, false);
+    json metadata = json::parse(text_of(path, storage), shallow_json, false);
     if (metadata.is_discarded() || !metadata.is_object()) {
       throw Error(ErrorCode::kCorruption, cat(path.string(), " is not a JSON object"));
     }

@@ -5,6 +5,7 @@
 // parse_* functions on a field whose end is known.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -90,6 +91,23 @@ inline std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
+// Whether a decimal number that no float or double has is too large for it, not too small: where
+// its first digit that counts stands.
+inline bool is_too_large(std::string_view number) {
+  if (number.starts_with('-')) number.remove_prefix(1);
+  const size_t e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, e);
+  const size_t point = std::min(digits.find('.'), digits.size());
+  const size_t first = digits.find_first_of("123456789");
+  const auto place = static_cast<int64_t>(point) - static_cast<int64_t>(first);  // 1 and less: .x
+  std::string_view exponent = number.substr(std::min(e + 1, number.size()));
+  if (exponent.starts_with('+')) exponent.remove_prefix(1);
+  int64_t power = 0;
+  const auto read = std::from_chars(exponent.data(), exponent.data() + exponent.size(), power);
+  if (read.ec == std::errc::result_out_of_range) return !exponent.starts_with('-');
+  return power > -place;
+}
+
 // A finite decimal number; empty text and "nan" are NaN. False when the text is anything else.
 inline bool parse_float(std::string_view text, float& value) {
   text = without_spaces(text);
@@ -102,11 +120,8 @@ inline bool parse_float(std::string_view text, float& value) {
   if (end != text.data() + text.size()) return false;
   if (error == std::errc::result_out_of_range) {
     // Too small for a float is as good as zero; too large cannot be trained on.
-    double wide = 0;
-    const auto wider = std::from_chars(text.data(), text.data() + text.size(), wide);
-    if (wider.ec == std::errc::result_out_of_range || std::fabs(wide) > 1) return false;
     value = 0;
-    return true;
+    return !is_too_large(text);
   }
   return error == std::errc() && !std::isinf(value);
 }
@@ -123,8 +138,8 @@ inline bool parse_any_float(std::string_view text, float& value) {
   return true;
 }
 
-// The digits of a double; numbers that are too large or too small are those that a
-// double has instead.
+// A number with the digits of a double; what is too large for one is infinite, what is too small
+// is zero. Empty text and "nan" are NaN.
 inline bool parse_double(std::string_view text, double& value) {
   text = without_spaces(text);
   if (text.empty()) {
@@ -133,7 +148,10 @@ inline bool parse_double(std::string_view text, double& value) {
   }
   if (text.front() == '+' && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range) value = 0;
+  if (error == std::errc::result_out_of_range) {
+    value = is_too_large(text) ? std::numeric_limits<double>::infinity() : 0.0;
+    if (text.starts_with('-')) value = -value;
+  }
   return end == text.data() + text.size() && error != std::errc::invalid_argument;
 }
 

@@ -351,7 +351,7 @@ class ArrowStore final : public ObjectStore {
       // Parts are sent by other threads. Arrow aborts an upload whose parts failed, but not after
       // Close() has met the error.
       if (has_parts) require(stream->Flush(), "write", uri);
-      before(0);
+      before(has_parts ? 0 : std::ssize(content), has_parts);
       closes = true;
       require(stream->Close(), "write", uri);
     } catch (...) {
@@ -370,12 +370,13 @@ class ArrowStore final : public ObjectStore {
     size_t under_way = 0;
     while (!left.empty()) {
       const std::string_view piece = left.substr(0, kPiece);
-      if (under_way + piece.size() > most) {
+      const bool has_taken = under_way + piece.size() > most;
+      if (has_taken) {
         if (uri.kind == StoreKind::kS3) require(stream.Flush(), "write", uri);
         under_way = 0;
       }
       under_way += piece.size();
-      before(static_cast<int64_t>(under_way));
+      before(static_cast<int64_t>(under_way), has_taken);
       require(stream.Write(piece), "write", uri);
       left.remove_prefix(piece.size());
     }

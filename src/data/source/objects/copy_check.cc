@@ -10,6 +10,7 @@
 #include "core/files/file.h"
 #include "core/math/checksum.h"
 #include "core/system/log.h"
+#include "core/text/shallow_json.h"
 #include "data/source/cache_entry.h"
 #include "emblem/error.h"
 
@@ -95,7 +96,8 @@ bool has_copy_checksums(const std::string& copy) {
 
 bool is_copy_intact(const std::string& copy, CompareCopy compare) {
   try {
-    return compare_with(copy, json::parse(read_text_file(copy + "/" + kChecksums)), compare);
+    return compare_with(copy, json::parse(read_text_file(copy + "/" + kChecksums), shallow_json),
+                        compare);
   } catch (const std::exception& error) {
     log_debug(cat(copy, ": ", error.what()));
     return false;

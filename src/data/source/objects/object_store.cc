@@ -15,15 +15,24 @@ std::string system_certificates() {
   return "";
 }
 
+namespace {
+
+std::string without_slash(std::string endpoint) {
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  return endpoint;
+}
+
+}  // namespace
+
 std::string endpoint_of(const ObjectUri& uri, const StoreOptions& options) {
   switch (uri.kind) {
     case StoreKind::kS3:
-      if (!options.endpoint.empty()) return options.endpoint;
+      if (!options.endpoint.empty()) return without_slash(options.endpoint);
       if (std::string of_s3 = environment_variable("AWS_ENDPOINT_URL_S3"); !of_s3.empty())
-        return of_s3;
-      return environment_variable("AWS_ENDPOINT_URL");
+        return without_slash(of_s3);
+      return without_slash(environment_variable("AWS_ENDPOINT_URL"));
     case StoreKind::kGcs:
-      return options.endpoint;
+      return without_slash(options.endpoint);
     case StoreKind::kAzure:  // the account's, unless the address has it
       return uri.authority.find('@') == std::string::npos
                  ? environment_variable("AZURE_STORAGE_ACCOUNT")

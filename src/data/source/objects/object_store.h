@@ -51,8 +51,8 @@ enum class ListDepth { kDirect, kAll };
 using BeforeWrite = std::function<void()>;
 
 // The same while a file is sent by several requests, with the bytes that the store has not taken
-// yet.
-using BeforePiece = std::function<void(int64_t under_way)>;
+// yet, and whether it has taken some since the last call.
+using BeforePiece = std::function<void(int64_t under_way, bool has_taken)>;
 
 struct ObjectListing {
   std::vector<ObjectInfo> objects;

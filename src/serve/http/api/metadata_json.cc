@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/text/shallow_json.h"
 #include "emblem/api.h"
 #include "serve/http/message/request_object.h"
 #include "serve/protocol/encoding/json_writer.h"
@@ -214,7 +215,7 @@ std::string model_config_json(const inference::ModelConfig& config) {
   if (!status.ok())
     throw Error(ErrorCode::kInternal, cat("the configuration of ", config.name(),
                                           " cannot be written as JSON: ", status.ToString()));
-  nlohmann::json json = nlohmann::json::parse(text);
+  nlohmann::json json = nlohmann::json::parse(text, shallow_json);
   unquote_integers(json, *config.GetDescriptor());
   return json.dump();
 }

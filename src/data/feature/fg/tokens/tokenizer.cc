@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/text/shallow_json.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -20,7 +21,7 @@ constexpr size_t kMaxCachedWords = 100000;
 Json read_json(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   EMBLEM_REQUIRE(stream.good(), "the file cannot be opened; check vocab_file and asset_dir");
-  Json json = Json::parse(stream, nullptr, false);
+  Json json = Json::parse(stream, shallow_json, false);
   EMBLEM_REQUIRE(json.is_object() && json.contains("model"),
                  "the file is not a tokenizer.json of Hugging Face, which has a \"model\"");
   return json;
