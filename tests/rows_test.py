@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import decimal
 import pathlib
 import random
 import shutil
@@ -286,6 +287,69 @@ class Rows(unittest.TestCase):
             process = self.succeed(self.train(self.write(table.set_column(3, "age", [infinite]), kind), f"infinite-{kind}"))
             self.assertRegex(process.stderr, r"\d+ infinite numbers were read as missing values")
             self.assertEqual(self.learned(f"infinite-{kind}"), self.learned(f"missing-{kind}"), kind)
+
+    def test_a_positive_label_is_a_number_in_every_spelling(self):
+        table = self.table()
+        clicks = table["clk"].to_pylist()
+        self.succeed(self.train(self.write(table, "csv"), "plain"))
+        mixed = self.folder / "mixed.csv"
+        with open(mixed, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(table.column_names)
+            for i, row in enumerate(zip(*(column.to_pylist() for column in table.columns))):
+                writer.writerow([("1", "1.0")[i % 2] if clicks[i] else ("-1", "-1.0")[i % 2], *row[1:]])
+        self.succeed(self.train(mixed, "mixed", 'label_positive: "1"'))
+        self.assertEqual(self.learned("mixed"), self.learned("plain"))
+
+    def test_codes_that_look_like_numbers_stay_apart(self):
+        table = self.table()
+        for name, codes in (("large", ["42E432", "43E432", "44E433", "45E434"]), ("equal", ["1E1", "10E0", "1E2", "100E0"])):
+            words = dict(zip(["rome", "oslo", "bonn", "lima"], codes))
+            data = self.write(table.set_column(2, "city", [[words[city] for city in table["city"].to_pylist()]]), "csv", name)
+            self.succeed(self.train(data, name))
+            means = {}
+            for row in self.predict(data, "--keep", "city", model=name)[0]:
+                means.setdefault(row[0], []).append(float(row[1]))
+            apart = sorted(sum(values) / len(values) for values in means.values())
+            self.assertEqual(len(apart), 4)
+            self.assertGreater(apart[2] - apart[1], 0.5, apart)  # two cities are clicked
+
+    def test_numbers_beyond_a_double_are_infinite_in_converted_files(self):
+        self.succeed(self.train(self.write(self.table(), "csv")))
+        data = self.folder / "large.csv"
+        data.write_text("city,age\nrome,1e400\nrome,\nrome,0\nrome,-1e309\n")
+        large = self.predict(data)[0]
+        self.assertEqual(large[0], large[1])
+        for kind in ("parquet", "arrow"):
+            out = self.folder / f"converted-{kind}"
+            self.succeed(run("convert", "--from", data, "--to", out, "--format", kind))
+            self.assertEqual(self.predict(out)[0], large, kind)
+        rows, _ = self.predict(data, "--filter", "age < 5", "--keep", "age")
+        self.assertEqual([row[0] for row in rows], ["0", "-1e309"])
+
+    def test_decimals_with_a_negative_scale(self):
+        table = self.table()
+        ages = [int(age) * 100 for age in table["age"].to_pylist()]
+        self.succeed(self.train(self.write(table.set_column(3, "age", [[float(age) for age in ages]]), "arrow", "floats"), "floats"))
+        decimals = pyarrow.array([decimal.Decimal(age) for age in ages], pyarrow.decimal128(10, -2))
+        self.succeed(self.train(self.write(table.set_column(3, "age", decimals), "arrow", "decimals"), "decimals"))
+        self.assertEqual(self.learned("decimals"), self.learned("floats"))
+
+    def test_uuids_are_refused_by_column(self):
+        table = self.table(64)
+        values = pyarrow.array([bytes([i] * 16) for i in range(64)], pyarrow.binary(16))
+        uuids = pyarrow.ExtensionArray.from_storage(pyarrow.uuid(), values)
+        for kind in ("parquet", "arrow"):
+            data = self.write(table.set_column(2, "city", uuids), kind)
+            self.fail_with(self.train(data), 'column "city" is uuid')
+
+    def test_columns_of_one_name_are_refused(self):
+        table = self.table(64)
+        twice = pyarrow.Table.from_arrays([*table.columns, table["city"]], names=[*table.column_names, "city"])
+        for kind in ("parquet", "arrow"):
+            data = self.write(twice, kind)
+            self.fail_with(self.train(data), 'several columns "city"')
+            self.fail_with(run("convert", "--from", data, "--to", self.folder / "out", "--format", "csv"), "several columns")
 
     def test_soft_labels_are_learned(self):
         table = self.table()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -173,6 +174,33 @@ class Resuming(TrainingTest):
             with self.subTest(setting=setting):
                 self.fail_with(self.train(model, "--resume", "--set", setting), *parts, "--init-from", "model.ckpt-2")
                 self.assertEqual(files_of(model), before)
+
+    def test_a_run_within_an_epoch_continues_with_the_same_files_alone(self):
+        model, data = self.folder / "files", self.folder / "files_data"
+        data.mkdir()
+        part = next((self.data / "train").iterdir())
+        for name in ("b", "c"):
+            shutil.copy(part, data / f"{name}{part.suffix}")
+        self.succeed(self.train(model, "--max-steps", 3, "--set", f"train_input_path={data}"))
+        before = files_of(model)
+        shutil.copy(part, data / f"a{part.suffix}")
+        self.fail_with(self.train(model, "--resume", "--set", f"train_input_path={data}"), "has 3 files", "read 2 files", "--init-from")
+        self.assertEqual(files_of(model), before)
+        (data / f"a{part.suffix}").unlink()
+        os.truncate(data / f"c{part.suffix}", (data / f"c{part.suffix}").stat().st_size // 2)
+        self.fail_with(self.train(model, "--resume", "--set", f"train_input_path={data}"), "continue at another place")
+        shutil.copy(part, data / f"c{part.suffix}")
+        self.succeed(self.train(model, "--resume", "--max-steps", 4, "--set", f"train_input_path={data}"))
+
+    def test_the_pipeline_file_is_not_replaced_by_the_one_of_the_model(self):
+        model = self.folder / "own"
+        model.mkdir()
+        own = model / "pipeline.config"
+        own.write_text("# mine\n" + self.config.read_text())
+        made = run("train", "--config", own, "--model-dir", model, "--max-steps", 1)
+        self.assertNotEqual(made.returncode, 0)
+        self.assertIn("--model-dir", made.stderr)
+        self.assertTrue(own.read_text().startswith("# mine"))
 
     def test_a_damaged_checkpoint_is_skipped_with_a_warning(self):
         model = self.folder / "skipped"

@@ -34,7 +34,8 @@ auto parsing(const std::string& text) {
 }
 
 TEST(Manifest, SurvivesTheWayThroughText) {
-  const Manifest manifest = whole_manifest();
+  Manifest manifest = whole_manifest();
+  manifest.input_files = InputFiles{.files = 2, .bytes = 30, .names = 7};
   const Manifest read = parse_manifest(manifest_text(manifest), "m");
   EXPECT_EQ(read.emblem_version, kVersion);
   EXPECT_EQ(read.step, 1234);
@@ -71,6 +72,7 @@ TEST(Manifest, SurvivesTheWayThroughText) {
   EXPECT_TRUE(read.only_best);
   EXPECT_EQ(read.metrics.at("auc"), 1.0 / 3);
   EXPECT_EQ(read.seeds.at("train"), ~uint64_t{0});
+  EXPECT_EQ(read.input_files, manifest.input_files);
   EXPECT_EQ(read.files, manifest.files);
 }
 
@@ -211,6 +213,17 @@ TEST(Manifest, TellsDamageFromForeignAndNewerFiles) {
   EXPECT_THAT(parsing(replaced(good, "\"format_version\": 1", "\"format_version\": 3")),
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("has checkpoint format 3"), HasSubstr("reads formats up to 2"))));
+}
+
+// Values are copied recursively.
+TEST(Manifest, DeepValuesDoNotEndTheProcess) {
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  EXPECT_THAT(parsing("{\"format\": " + deep + "}"),
+              ThrowsMessage<Error>(HasSubstr("not the manifest of an emblem checkpoint")));
+  const std::string good = manifest_text(whole_manifest());
+  EXPECT_THAT(parsing(set_self_checksum(
+                  replaced(good, "\"epoch\": ", "\"epoch\": " + deep + ", \"other\": "))),
+              ThrowsMessage<Error>(HasSubstr("is damaged")));
 }
 
 TEST(Manifest, NamesTheValueThatIsMissingOrOfAnotherType) {

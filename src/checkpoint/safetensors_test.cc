@@ -168,6 +168,10 @@ TEST_F(SafetensorsTest, SaysWhatIsWrongWithAFile) {
       {"not an entry", R"({"a":3})", 0, "the entry of tensor a"},
       {"metadata that is not text", R"({"__metadata__":{"x":1}})", 0,
        "the metadata x is not a string"},
+      {"a type that is nested deeply",
+       R"({"a":{"dtype":)" + std::string(300'000, '[') + std::string(300'000, ']') +
+           R"(,"shape":[2],"data_offsets":[0,8]}})",
+       8, "is nested more deeply than tensors are"},
       {"metadata that is not a map", R"({"__metadata__":[]})", 0, "__metadata__ is not an object"},
   };
   for (const BadHeader& bad : cases) {

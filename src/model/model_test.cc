@@ -136,5 +136,18 @@ TEST_F(Feeding, OtherNumbersOfValuesThanTheModelTakesAreRefused) {
       ThrowsMessage<Error>("a batch has 9 numeric values, but the model takes 3 x 2 of them"));
 }
 
+// Before there is memory for them: a client may send a pipeline with layers of any size.
+TEST_F(Feeding, MoreWeightsThanAFileHoldsAreRefused) {
+  const int64_t weights = model_.model->graph().parameters().size();
+  const auto making = [&](int64_t most) {
+    return [this, most] {
+      Model(model_.context, model_.config, model_.layout, kRows, nullptr, ModelUse::kTraining,
+            nullptr, most);
+    };
+  };
+  EXPECT_NO_THROW(making(weights)());
+  EXPECT_THAT(making(weights - 1), ThrowsMessage<Error>(HasSubstr("is of another model")));
+}
+
 }  // namespace
 }  // namespace emblem

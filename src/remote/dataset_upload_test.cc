@@ -86,6 +86,18 @@ TEST_F(DatasetUploadTest, AnUploadThatFailsAtAnyRequestIsNotReadAsWhole) {
   }
 }
 
+TEST_F(DatasetUploadTest, WhatTheStoreOnlySaysToHaveIsNotWhole) {
+  const auto store = storage();
+  all_.before = [](const std::string& request) {
+    if (request.starts_with("PUT") && request.ends_with("part-1.csv")) throw SkippedRequest();
+  };
+  EXPECT_THAT([&] { upload(*store, "rows", Overwrite::kRefuse); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("part-1.csv is not what was uploaded"),
+                                         HasSubstr("does not list it"))));
+  all_.before = nullptr;
+  EXPECT_EQ(read(*store, "s3://b/set/train"), std::set<std::string>{"refused"});
+}
+
 TEST_F(DatasetUploadTest, WhatAKilledWriterLeftInTheCacheIsRemovedByTheNextOne) {
   const auto one = storage();
   const std::string copies = folder_.path("cache/models/");

@@ -205,6 +205,38 @@ TEST_F(WorkingCopyTest, TheFilesOfAUnitStayWhileItsManifestIsNotRemoved) {
   EXPECT_EQ(stored("model.ckpt-10"), "ten");
 }
 
+// A store, or what is between, that answers a PUT and does not keep its object.
+TEST_F(WorkingCopyTest, WhatTheStoreOnlySaysToHaveGetsNoManifest) {
+  const auto first = storage();
+  const auto copy = open(*first);
+  write_unit(copy->local() + "/model.ckpt-10", "ten");
+  all_.before = [](const std::string& request) {
+    if (request.starts_with("PUT") && request.ends_with("/dense")) throw SkippedRequest();
+  };
+  EXPECT_THAT([&] { copy->upload("model.ckpt-10"); },
+              ThrowsMessage<Error>(HasSubstr("model.ckpt-10 is not what was uploaded")));
+  EXPECT_EQ(stored("model.ckpt-10"), "");
+  all_.before = nullptr;
+  upload_all(*copy);
+  EXPECT_EQ(stored("model.ckpt-10"), "ten");
+}
+
+TEST_F(WorkingCopyTest, NoFurtherFileIsTriedAfterOneThatFails) {
+  const auto first = storage();
+  const auto copy = open(*first);
+  const std::string unit = copy->local() + "/model.ckpt-10";
+  write_unit(unit, "ten");
+  for (int i = 0; i < 200; ++i) write_text_file_atomically(cat(unit, "/tables/t", i), "rows");
+  std::atomic<int> writes{0};
+  all_.before = [&](const std::string& request) {
+    if (!request.starts_with("PUT") || request.find("/.lock/") != request.npos) return;
+    ++writes;
+    throw Error(ErrorCode::kUnavailable, "HTTP status 500");
+  };
+  EXPECT_THAT([&] { copy->upload("model.ckpt-10"); }, ThrowsMessage<Error>(HasSubstr("500")));
+  EXPECT_LE(writes, 8 * 16);  // the attempts of the files that were begun at once
+}
+
 TEST_F(WorkingCopyTest, FilesThatWereJustUploadedCanBeFetched) {
   all_.put("s3://b/runs/1/log", "old");
   const auto first = storage();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 #include "core/device/device_test.h"
 #include "core/files/file.h"
 #include "core/files/temp_folder_test.h"
+#include "core/math/checksum.h"
 #include "core/math/random.h"
 
 namespace emblem {
@@ -310,9 +312,34 @@ TEST(Index, DamagedFoldersAreRefusedInOneLine) {
             path +
                 "/manifest.json has index format 9, but this program reads formats up to 1; use "
                 "a newer emblem");
+  EXPECT_EQ(
+      with_manifest(R"({"format": )" + std::string(300'000, '[') + std::string(300'000, ']') + "}"),
+      path + "/manifest.json is not the manifest of an index");
   std::filesystem::remove(path + "/manifest.json");
   EXPECT_EQ(error_of([&] { Index::load({}, path); }),
             path + " is not an index: it has no manifest.json");
+}
+
+// Written by someone else: its checksums are right.
+TEST(Index, CentroidsThatAreNaNAreDamage) {
+  const TempFolder folder;
+  const std::string path = folder.path("index");
+  Index::build({}, {.dim = kDim, .kind = IndexKind::kIvfFlat}, Given(some_items(0, 100)).items())
+      ->save(path);
+  std::string centroids = read_text_file(path + "/centroid");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto old_digits = checksum_digits(checksum_of(centroids.data(), centroids.size()));
+  std::memcpy(centroids.data(), &nan, sizeof nan);
+  folder.write("index/centroid", centroids);
+  std::string manifest = read_text_file(path + "/manifest.json");
+  const size_t at = manifest.find(old_digits);
+  ASSERT_NE(at, manifest.npos);
+  manifest.replace(at, old_digits.size(),
+                   checksum_digits(checksum_of(centroids.data(), centroids.size())));
+  folder.write("index/manifest.json", set_self_checksum(manifest));
+  EXPECT_EQ(
+      error_of([&] { Index::load({}, path); }),
+      cat("index ", path, " is damaged: file centroid holds NaN or infinite elements in row 0"));
 }
 
 TEST(Index, SearchesDuringChangesSeeTheItemsOfOneMoment) {

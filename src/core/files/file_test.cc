@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
+using testing::ThrowsMessage;
 
 class FileTest : public testing::Test {
  protected:
@@ -155,6 +156,17 @@ TEST_F(FileTest, ExpandsFilesFoldersAndGlobsInOrder) {
   EXPECT_THAT(expand_paths(path("z") + " , " + path("part-?") + "," + path("days")),
               ElementsAre(path("z"), path("part-2"), path("days/a"), path("days/b")));
   EXPECT_THAT(expand_paths(path("day*")), ElementsAre(path("days/a"), path("days/b")));
+}
+
+TEST_F(FileTest, ALinkToNothingInAFolderIsAnError) {
+  make("days/a");
+  fs::create_symlink(path("days/a"), path("days/b"));
+  EXPECT_THAT(expand_paths(path("days")), ElementsAre(path("days/a"), path("days/b")));
+  fs::create_symlink("/nonexistent/x", path("days/c"));
+  EXPECT_THAT(
+      [&] { expand_paths(path("days")); },
+      ThrowsMessage<Error>(path("days/c") +
+                           " is a link to nothing; bring back what it leads to, or remove it"));
 }
 
 TEST_F(FileTest, ANameWithGlobCharactersThatExistsIsThatFile) {

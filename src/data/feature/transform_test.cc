@@ -102,6 +102,20 @@ TEST(Transform, FeaturesWithoutInputsHaveNoValues) {
   EXPECT_THAT(batch.sparse[1].keys, ElementsAre(3, 4));
 }
 
+// In linear time: a pipeline may come from a client.
+TEST(Transform, FeaturesThatOthersNeedAreFoundThroughLongChains) {
+  std::string features = R"(feature_configs { id_feature { feature_name: "c0" num_buckets: 9 } } )";
+  constexpr int kLength = 2000;
+  for (int i = 1; i < kLength; ++i)
+    features += cat("feature_configs { combo_feature { feature_name: 'c", i,
+                    "' expression: ['feature:c", i - 1, "', 'item:y'] hash_bucket_size: 9 } } ");
+  TestPipeline pipeline(pipeline_with(
+      cat(features, "model_config { feature_groups { group_name: 'deep' feature_names: 'c",
+          kLength - 1, "' } }")));
+  const FeatureLayout layout = prediction_layout(pipeline.features, pipeline.config.model_config());
+  for (const FeatureSpec& feature : layout.features) EXPECT_FALSE(feature.inputs.empty());
+}
+
 TEST(Transform, FeaturesThatNothingReadsAreNotComputed) {
   const TestPipeline pipeline(pipeline_with(R"(
     feature_configs { combo_feature { feature_name: "key" expression: ["user:x", "item:y"] hash_bucket_size: 9 } }

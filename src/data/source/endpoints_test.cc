@@ -53,6 +53,11 @@ TEST_F(Endpoints, TheSameAddressIsAnotherObjectAtAnotherEndpoint) {
   EXPECT_NE(a->identity_of("s3://b/x"), b->identity_of("s3://b/x"));
 }
 
+TEST_F(Endpoints, ASlashAtTheEndIsTheSameEndpoint) {
+  EXPECT_EQ(storage("http://a/")->identity_of("s3://b/x"),
+            storage("http://a")->identity_of("s3://b/x"));
+}
+
 TEST_F(Endpoints, ReadersUseTheStorageThatTheyAreGiven) {
   stores_["http://a"].put("s3://b/x.csv", "label,n\n1,2\n");
   stores_["http://b"].put("s3://b/x.csv", "label,n\n0,7\n");

@@ -92,6 +92,8 @@ TEST(WireCost, IsAnUpperBoundOfWhatParsingTakes) {
 TEST(WireCost, LimitsCountsAndNesting) {
   EXPECT_THAT(refusal<ModelInferRequest>(many(std::string("\x2a\x00", 2), 70'000)),
               HasSubstr("the ModelInferRequest has more than 65536 parts"));
+  EXPECT_THAT(refusal<ModelInferRequest>(many(std::string("\x3a\x00", 2), 70'000)),
+              HasSubstr("the ModelInferRequest has more than 65536 parts"));  // raw tensors
   EXPECT_THAT(refusal<HealthCheckRequest>(many("\x10\x01", 2000)),
               HasSubstr("has more than 1024 fields that are unknown"));
   EXPECT_THAT(refusal<HealthCheckRequest>(many("\x13", 100) + many("\x14", 100)),

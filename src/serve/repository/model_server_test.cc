@@ -376,6 +376,8 @@ TEST_F(ModelServerTest, ConfigurationsThatAskForWhatIsNotThereAreRefused) {
   std::string groups;
   for (int i = 0; i < 5; ++i) groups += "instance_group { count: 256 kind: KIND_CPU } ";
   EXPECT_THAT(refusal(groups), HasSubstr("expected at most 1024"));
+  EXPECT_THAT(refusal("parameters { key: \"threads\" value { string_value: \"4 junk\" } }"),
+              HasSubstr("threads is '4 junk'"));
   EXPECT_THAT(refusal("instance_group { count: 100 kind: KIND_CPU } parameters { key: \"threads\" "
                       "value { string_value: \"100\" } }"),
               HasSubstr("have 10000 threads; expected at most 4096"));

@@ -41,6 +41,20 @@ std::string spelling_of(std::initializer_list<const char*> texts) {
   return name_of(sample.spelling());
 }
 
+TEST(FloatTexts, AreNumbersAsWritersSpellThem) {
+  const auto are_floats = [](std::initializer_list<const char*> texts) {
+    FloatTexts found;
+    for (const char* const text : texts) found.add(text);
+    return found.are_floats();
+  };
+  EXPECT_TRUE(are_floats({"1e-07", "0.5"}));
+  EXPECT_TRUE(are_floats({"1.5e+00", "0.000000e+00", "-2.25E1"}));
+  EXPECT_TRUE(are_floats({"1e+05", "0e+00", "1e-04"}));
+  EXPECT_FALSE(are_floats({"42E432"})) << "too large for a double";
+  EXPECT_FALSE(are_floats({"1e-07", "10E0"})) << "no writer has 10 so";
+  EXPECT_FALSE(are_floats({"1E1", "1E2"}));
+}
+
 TEST(Spellings, AreFoundInTheValues) {
   EXPECT_EQ(spelling_of({"9", "-12", "0", ""}), "9");
   EXPECT_EQ(spelling_of({"9", "0.5"}), "9");
@@ -57,6 +71,8 @@ TEST(Spellings, AreFoundInTheValues) {
   EXPECT_EQ(spelling_of({"01:02:03"}), "12:30:00");
   EXPECT_EQ(spelling_of({"1999-01-02 03:04:05+01:00"}), "text");
   EXPECT_EQ(spelling_of({"web", "app"}), "text");
+  EXPECT_EQ(spelling_of({"42E432", "43E432"}), "text") << "codes, not numbers";
+  EXPECT_EQ(spelling_of({"1E1", "10E0", "100E0"}), "text");
   EXPECT_EQ(spelling_of({"x7", "12"}), "9");
   EXPECT_EQ(spelling_of({""}), "");
 }

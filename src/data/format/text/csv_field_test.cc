@@ -96,6 +96,11 @@ TEST_F(CsvFields, ALabelMayBeATextOfItsOwn) {
   const Batch batch = read("label_positive: '50000+.'",
                            "label,n,v,i,t\n - 50000.,1,1|2,3,a\n 50000+.,1,1|2,3,a\n1,1,1|2,3,a\n");
   EXPECT_THAT(batch.labels, ElementsAre(0, 1, 0)) << "all other text is negative, numbers too";
+  EXPECT_THAT(read("label_positive: '1'",
+                   "label,n,v,i,t\n1.0,1,1|2,3,a\n-1.0,1,1|2,3,a\n1e0,1,1|2,3,a\n-1,1,1|2,3,a\n")
+                  .labels,
+              ElementsAre(1, 0, 1, 0))
+      << "numbers are compared as numbers";
   EXPECT_THAT(error("label_positive: 'x'", "label,n,v,i,t\n,1,1|2,3,a\n"),
               HasSubstr("label label is missing"));
 }

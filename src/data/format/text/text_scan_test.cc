@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "core/math/random.h"
@@ -103,6 +105,31 @@ TEST(ParseHexadecimal, ReadsUpTo16Digits) {
   EXPECT_FALSE(parse_hexadecimal("0ffffffffffffffff", value));
   EXPECT_FALSE(parse_hexadecimal("", value));
   EXPECT_FALSE(parse_hexadecimal("12g4", value));
+}
+
+TEST(ParseDouble, IsInfiniteOrZeroBeyondTheRangeOfDoubles) {
+  const std::string zeros(400, '0');
+  const auto value_of = [](const std::string& text) {
+    double value = 7;
+    EXPECT_TRUE(parse_double(text, value)) << text;
+    return value;
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const std::string& large :
+       {std::string("1e400"), std::string("42E432"), "1" + zeros, "+1" + zeros + ".5",
+        "1" + zeros + "e-10", std::string("1e99999999999999999999")})
+    EXPECT_EQ(value_of(large), infinity) << large;
+  EXPECT_EQ(value_of("-1e309"), -infinity);
+  for (const std::string& small : {std::string("1e-400"), "0." + zeros + "1", "0." + zeros + "1e10",
+                                   std::string("5e-99999999999999999999")})
+    EXPECT_EQ(value_of(small), 0) << small;
+  EXPECT_TRUE(std::signbit(value_of("-1e-400")));
+  float number = 7;
+  EXPECT_TRUE(parse_float("1e-400", number));
+  EXPECT_EQ(number, 0);
+  EXPECT_FALSE(parse_float("1e400", number));
+  EXPECT_TRUE(parse_any_float("-1e400", number));
+  EXPECT_EQ(number, -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace

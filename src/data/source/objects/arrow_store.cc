@@ -317,7 +317,7 @@ class ArrowStore final : public ObjectStore {
   }
 
   void write(const ObjectUri& uri, std::string_view content) override {
-    send(content, uri, [](int64_t) {});
+    send(content, uri, [](int64_t, bool) {});
   }
 
   void upload(const std::string& file, const ObjectUri& uri, const BeforePiece& before) override {

@@ -17,7 +17,7 @@
 
 namespace emblem {
 
-// Thrown before a removal: nothing is removed, though the store says so.
+// Thrown before a write or a removal: nothing is changed, though the store says so.
 struct SkippedRequest {};
 
 // What all stores of a test share.
@@ -106,16 +106,13 @@ class TestObjectStore final : public ObjectStore {
     return std::make_unique<MemoryReader>(all_, uri.text());
   }
   void write(const ObjectUri& uri, std::string_view content) override {
-    all_.requested("PUT " + uri.text(), [&] { all_.put(uri.text(), std::string(content)); });
+    change("PUT " + uri.text(), [&] { all_.put(uri.text(), std::string(content)); });
   }
   void upload(const std::string& file, const ObjectUri& uri, const BeforePiece&) override {
-    all_.requested("PUT " + uri.text(), [&] { all_.put(uri.text(), read_text_file(file)); });
+    change("PUT " + uri.text(), [&] { all_.put(uri.text(), read_text_file(file)); });
   }
   void remove(const ObjectUri& uri) override {
-    try {
-      all_.requested("DELETE " + uri.text(), [&] { all_.remove(uri.text()); });
-    } catch (const SkippedRequest&) {
-    }
+    change("DELETE " + uri.text(), [&] { all_.remove(uri.text()); });
   }
   void remove_folder(const ObjectUri& uri) override {
     all_.requested("DELETE " + uri.text() + "/", [&] {
@@ -126,6 +123,13 @@ class TestObjectStore final : public ObjectStore {
   }
 
  private:
+  template <class Change>
+  void change(const std::string& what, const Change& change) {
+    try {
+      all_.requested(what, change);
+    } catch (const SkippedRequest&) {
+    }
+  }
   std::optional<ObjectInfo> find_now(const ObjectUri& uri) {
     ++all_.finds;
     const std::lock_guard lock(all_.mutex);
