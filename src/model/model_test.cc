@@ -138,7 +138,8 @@ TEST_F(Feeding, OtherNumbersOfValuesThanTheModelTakesAreRefused) {
 
 // Before there is memory for them: a client may send a pipeline with layers of any size.
 TEST_F(Feeding, MoreWeightsThanAFileHoldsAreRefused) {
-  const int64_t weights = model_.model->graph().parameters().size();
+  int64_t weights = 0;
+  for (const Parameter& one : model_.model->graph().parameter_list()) weights += one.rows * one.cols;
   const auto making = [&](int64_t most) {
     return [this, most] {
       Model(model_.context, model_.config, model_.layout, kRows, nullptr, ModelUse::kTraining,
