@@ -91,6 +91,10 @@ FolderMirror::~FolderMirror() {
 
 std::vector<FetchProblem> FolderMirror::pull() {
   folder_.look();
+  // A proxy's page in the place of a listing looks like an empty folder: what is gone is missing
+  // twice.
+  const std::set<std::string> missing = missing_names();
+  if (!missing.empty()) folder_.look();
   retired_.clear();
   begin_again_if_removed();
   std::vector<FetchProblem> problems;
@@ -101,7 +105,7 @@ std::vector<FetchProblem> FolderMirror::pull() {
       problems.push_back({name, error.what()});
     }
   };
-  remove_what_is_gone();  // first: what comes may need its place
+  remove_what_is_gone(missing);  // first: what comes may need its place
   for (const auto& [unit, objects] : folder_.units()) attempt(unit, [&] { pull_unit(unit); });
   for (const auto& [name, object] : folder_.loose())
     attempt(name, [&] { pull_file(name, object); });
@@ -135,9 +139,20 @@ void FolderMirror::pull_file(const std::string& name, const ObjectInfo& object) 
   files_[name] = fingerprint;  // fingerprint of what is there now
 }
 
-void FolderMirror::remove_what_is_gone() {
+std::set<std::string> FolderMirror::missing_names() const {
+  std::set<std::string> missing;
+  for (const auto& [unit, copy] : units_)
+    if (!folder_.has(unit)) missing.insert(unit);
+  for (const auto& [name, fingerprint] : files_)
+    if (!folder_.loose().contains(name)) missing.insert(name);
+  return missing;
+}
+
+void FolderMirror::remove_what_is_gone(const std::set<std::string>& missing_before) {
+  std::set<std::string> gone = missing_names();
+  std::erase_if(gone, [&](const auto& name) { return !missing_before.contains(name); });
   for (auto unit = units_.begin(); unit != units_.end();) {
-    if (folder_.has(unit->first)) {
+    if (!gone.contains(unit->first)) {
       ++unit;
       continue;
     }
@@ -146,7 +161,7 @@ void FolderMirror::remove_what_is_gone() {
     unit = units_.erase(unit);
   }
   for (auto file = files_.begin(); file != files_.end();) {
-    if (folder_.loose().contains(file->first)) {
+    if (!gone.contains(file->first)) {
       ++file;
       continue;
     }

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,14 +34,15 @@ class FolderMirror {
 
   // Makes the copy what the remote folder is. Throws Error when that cannot be listed; the copy
   // stays as it was. Units and files that cannot be read are returned; of those that were fetched
-  // before, the copy stays. What was replaced or removed is held until the next pull: a reader that
-  // has begun with it can end.
+  // before, the copy stays. What is gone is missing in two listings. What was replaced or removed
+  // is held until the next pull: a reader that has begun with it can end.
   std::vector<FetchProblem> pull();
 
  private:
   void pull_unit(const std::string& unit);
   void pull_file(const std::string& name, const ObjectInfo& object);
-  void remove_what_is_gone();
+  std::set<std::string> missing_names() const;
+  void remove_what_is_gone(const std::set<std::string>& missing_before);
   void begin_again_if_removed();
 
   RemoteFolder folder_;

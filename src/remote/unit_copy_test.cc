@@ -189,6 +189,30 @@ TEST_F(FolderMirrorTest, IsWhatTheRemoteFolderIs) {
   EXPECT_FALSE(fs::exists(mirror.local() + "/ctr"));
 }
 
+TEST_F(FolderMirrorTest, OneEmptyListingRemovesNothing) {
+  put_unit("m/1", "one");
+  all_.put("s3://b/runs/1/m/config", "text");
+  const auto one = storage();
+  FolderMirror mirror(*one, kTestFolder, 2);
+  EXPECT_THAT(mirror.pull(), IsEmpty());
+  decltype(all_.objects) hidden;
+  int listings = 0;
+  all_.before = [&](const std::string& request) {  // a proxy's page in the place of the first one
+    if (request.starts_with("LIST") && ++listings == 1) hidden.swap(all_.objects);
+  };
+  all_.after = [&](const std::string& request) {
+    if (request.starts_with("LIST") && listings == 1) hidden.swap(all_.objects);
+  };
+  EXPECT_THAT(mirror.pull(), IsEmpty());
+  EXPECT_EQ(listings, 2);
+  EXPECT_EQ(read_text_file(mirror.local() + "/m/1/dense"), "dense one");
+  EXPECT_EQ(read_text_file(mirror.local() + "/m/config"), "text");
+  all_.before = all_.after = nullptr;
+  all_.remove("s3://b/runs/1/m/config");
+  EXPECT_THAT(mirror.pull(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(mirror.local() + "/m/config"));
+}
+
 TEST_F(FolderMirrorTest, WhatIsRemovedByHandIsFetchedAgain) {
   put_unit("ctr/1", "one");
   all_.put("s3://b/runs/1/ctr/config.pbtxt", "text");
