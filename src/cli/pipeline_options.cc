@@ -27,12 +27,6 @@ void add_override_options(Command& command, PipelineOptions& options) {
       .hide_default();
 }
 
-void refuse_pipeline_file_as_output(const char* option, const std::string& output,
-                                    const PipelineOptions& options) {
-  if (!options.config.empty())
-    refuse_input_as_output(option, output, std::span(&options.config, 1));
-}
-
 // Overrides that come before --set, which may say something else of the data than of the
 // checkpoint.
 std::vector<std::string> remote_overrides(const RemoteArguments& remote) {
@@ -171,6 +165,12 @@ std::vector<std::string> overrides_of(const PipelineOptions& options) {
   overrides.push_back(cat("train_config.mixed_precision=",
                           mixed_precision_of(parse_dtype(options.precision).value())));
   return overrides;
+}
+
+void refuse_pipeline_file_as_output(const char* option, const std::string& output,
+                                    const PipelineOptions& options) {
+  if (!options.config.empty())
+    refuse_input_as_output(option, output, std::span(&options.config, 1));
 }
 
 void refuse_pipeline_as_output(const char* option, const std::string& output,
