@@ -99,7 +99,8 @@ class DeltasServe(EmblemTest):
         self.assertTrue(becomes_true(lambda: self.metric(server, "emblem_update_sequence") == last + 1))
         text = server.get("/metrics", server.metrics)[1].decode()
         self.assertEqual(re.search(r'emblem_rows_refused_total{[^}]*table="C1_emb"} (\d+)', text).group(1), "2")
-        self.assertTrue(any("2 of 10 rows of an update are NaN or infinite" in line for line in server.lines))
+        refused = "2 of 10 rows of an update are NaN or infinite"
+        self.assertTrue(becomes_true(lambda: any(refused in line for line in server.lines)), server.lines)
 
 
 if __name__ == "__main__":

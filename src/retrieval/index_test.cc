@@ -324,7 +324,8 @@ TEST(Index, DamagedFoldersAreRefusedInOneLine) {
 TEST(Index, CentroidsThatAreNaNAreDamage) {
   const TempFolder folder;
   const std::string path = folder.path("index");
-  Index::build({}, {.dim = kDim, .kind = IndexKind::kIvfFlat}, Given(some_items(0, 100)).items())
+  Index::build({}, {.dim = kDim, .kind = IndexKind::kIvfFlat, .attributes = {"a", "b"}},
+               Given(some_items(0, 100)).items())
       ->save(path);
   std::string centroids = read_text_file(path + "/centroid");
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -167,7 +167,7 @@ void SpellingSample::add(std::string_view text) {
     add_bool(pair);
   } else if (parse_moment(text, moment, format)) {
     add_time(format, text);
-  } else if (is_digit(text.back()) && parse_double(text, number)) {
+  } else if (!is_number_literal(text) && is_digit(text.back()) && parse_double(text, number)) {
     odd_ = true;
   } else {
     ++words_;
