@@ -1,6 +1,9 @@
 #include <malloc.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -9,10 +12,8 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/system/interrupt.h"
-#include "core/system/log.h"
 #include "core/text/joined.h"
 #include "core/text/text.h"
-#include "core/threads/start_thread.h"
 #include "emblem/server.h"
 #include "launch/interrupt_handler.h"
 #include "serve/serving.h"
@@ -134,14 +135,16 @@ void print_models(const api::ServerOptions& options, const api::Server& server) 
         options.models.c_str());
 }
 
-// Ends the process where requests or loads that cannot be interrupted do not end.
+// Ends the process where requests or loads that cannot be interrupted do not end. By a signal: there
+// may be no room for a thread.
 void end_within(double seconds) {
-  start_thread("the end of the server", [seconds] {
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    log_error("requests or loads in progress have not ended; the server ends without them");
-    std::fflush(nullptr);
+  std::signal(SIGALRM, [](int) {
+    constexpr char kLine[] =
+        "emblem: requests or loads in progress have not ended; the server ends without them\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kLine, sizeof kLine - 1);
     std::_Exit(1);
-  }).detach();
+  });
+  ::alarm(static_cast<unsigned>(std::ceil(seconds)));
 }
 
 void run(const ServeArguments& arguments) {

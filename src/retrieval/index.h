@@ -1,7 +1,8 @@
 // retrieval/index.h - items that can be searched by their vectors, and changed meanwhile.
 //
 //   const auto index = Index::build(context, {.dim = 64}, {ids, vectors});
-//   for (const ScoredItem& item : index->search(context, queries, {.k = 100})[0]) ...
+//   const auto found = index->search(context, queries, {.k = 100});
+//   for (const ScoredItem& item : found[0]) ...
 //   index->add(context, {new_ids, new_vectors});
 //   index->save("index");
 //

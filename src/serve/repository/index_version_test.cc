@@ -523,7 +523,8 @@ TEST_F(IndexVersionTest, SeveralVectorsOfAUserFindTheBestOfAll) {
       const bool is_there = std::any_of(vector, vector + 6, [](float x) { return x != 0.0f; });
       has_missing |= !is_there;
       if (!is_there) continue;
-      for (const ScoredItem& item : index_->search({}, {vector, 1, 6}, {.k = kItems})[0]) {
+      const auto all = index_->search({}, {vector, 1, 6}, {.k = kItems});
+      for (const ScoredItem& item : all[0]) {
         const auto [place, is_new_item] = best.emplace(item.id, item.score);
         if (!is_new_item) place->second = std::max(place->second, item.score);
       }
