@@ -101,7 +101,7 @@ class Row:
 
 
 def lines_of(text):
-    """The rows of a CSV file with their text. Where a field has a line end, rows are written anew."""
+    """The rows of a CSV file with their text. Where a field has a line end, rows are written again."""
     rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     lines = [line for line in io.StringIO(text, newline="\n") if line.strip()]
     if len(lines) != len(rows):

@@ -275,7 +275,7 @@ class Index(unittest.TestCase):
 
         header = ",".join(["sku", *ITEM_COLUMNS]) + "\n"
         self.assertIn("bad.csv has no rows", refusal(header))
-        self.assertIn("item 5 is there twice", refusal(header + "5,1,2,3,4,5,6\n" * 2))
+        self.assertIn("duplicate item 5; ids must be unique", refusal(header + "5,1,2,3,4,5,6\n" * 2))
         self.assertIn("price", refusal(header.replace(",price", "") + "5,1,2,3,4,5\n"))
         self.assertIn("sku", refusal(header + "x,1,2,3,4,5,6\n"))
         self.assertIn("--kind ivf_flat", refusal(header + "5,1,2,3,4,5,6\n", "--lists", "4"))

@@ -222,7 +222,8 @@ class FailureTest(LaunchCase):
         pids = self.connected_ranks(job)
         os.kill(job.ranks()[1], signal.SIGSTOP)
         self.finish(job, 1)
-        self.assertEqual(job.errors[-1], f"emblem: rank 1 of 3 (host {HOST}): did not end when the others did, and was stopped")
+        self.assertEqual(job.errors[-1], f"emblem: rank 1 of 3 (host {HOST}): did not end after another rank failed, "
+                                        "and was stopped")
         self.expect_all_end(pids)
 
     def test_ranks_that_do_not_end_are_killed(self):

@@ -110,7 +110,7 @@ class PlanTest(unittest.TestCase):
         probed = run_on(4, "probe", "--config", self.config, "--seconds", 0.001, "--out", self.probe, hosts="aabb")
         self.assertEqual(probed.returncode, 0, probed.stderr)
         self.assertIn("inside", json.loads(self.probe.read_text())["exchange"])
-        shared = "a row comes to a host once a step"
+        shared = "each row is sent once per step to each host"
         self.assertIn(shared, self.command("plan", "--config", self.config, "--probe", self.probe))
         self.assertNotIn(shared, self.command("plan", "--config", self.config, "--probe", self.probe,
                                               "--set", "train_config.dedup_per_host=OFF"))

@@ -10,7 +10,7 @@ PLAIN = {"model": "deepfm", "sparse": "adam", "dense": "adam", "pooling": "weigh
 HASHED = {"model": "wide_and_deep", "sparse": "adagrad", "dense": "adam", "pooling": "sum", "tables": "hashed"}
 ON = ["--set", "train_config.dedup_per_host=ON"]
 OFF = ["--set", "train_config.dedup_per_host=OFF"]
-ROWS = "a row comes to each of 2 hosts once a step"
+ROWS = "each row is sent once per step to each of 2 hosts"
 SUMS = ROWS + ", and leaves it as one gradient"
 NO_SHUFFLE = "shuffle: false"
 
@@ -87,7 +87,7 @@ class Choice(unittest.TestCase):
                 with self.subTest(hosts, options=options):
                     done = runs.try_to_train(len(hosts) or 2, *options, hosts=hosts, name=f"run-{number}")
                     self.assertEqual(done.returncode, 0, done.stderr)
-                    lines = [line for line in done.stderr.splitlines() if "once a step" in line]
+                    lines = [line for line in done.stderr.splitlines() if "once per step" in line]
                     self.assertEqual(lines, [f"emblem: {expected}"] if expected else [])
 
     def test_evaluations_and_predictions_share_rows(self):

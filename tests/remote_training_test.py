@@ -77,7 +77,7 @@ class RemoteTraining(RemoteTest):
         self.succeed(self.train_remote("--max-steps", "35"))
         self.store.buckets["out"] = {}
         again = self.succeed(self.train_remote("--resume", "--max-steps", "10"))
-        self.assertIn("s3://out/runs/1/model.ckpt-35 was uploaded and is gone", again.stderr)
+        self.assertIn("s3://out/runs/1/model.ckpt-35 was uploaded and was deleted from the store", again.stderr)
         kept = self.cache.glob("models/*-train/.kept/*/model.ckpt-*/manifest.json")
         self.assertEqual(self.steps_in(map(str, kept)), [30, 35])
         self.assertEqual(self.stored_steps(), [10])

@@ -11,7 +11,7 @@ import base64, glob, hashlib, os, pathlib, re, shutil, subprocess, sys, zipfile
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 NAME = "emblem_recsys"
 MOST_BYTES = 100_000_000  # of a file on PyPI
-# Of the machine where the wheel is installed: what every Linux system has, and MPI, which must be that of its mpirun.
+# Libraries of the machine where the wheel is installed: those of every Linux system, and MPI, which must fit its mpirun.
 SYSTEM = re.compile(r"ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so|libmpi")
 # Compiled in from headers alone.
 HEADERS = ("libcli11-dev", "nlohmann-json3-dev", "libboost1*-dev", "libspdlog-dev")

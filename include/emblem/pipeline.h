@@ -50,7 +50,7 @@ EMBLEM_PUBLIC {
     bool is_repeated = false;
     bool is_set = false;
     int64_t count = 0;  // elements of a repeated field
-    // Of each element, else one, the default where none is set; none of messages.
+    // One per element of a list, else one (the default if it is not set); none for messages.
     std::vector<std::string> values;
     std::vector<std::string> choices;  // what a "choice" may be
   };

@@ -42,7 +42,7 @@ EMBLEM_PUBLIC {
     std::string precision;  // "fp32", "bf16", "fp16"; empty: as the pipeline says
     int64_t max_steps = 0;  // 0: as the pipeline says
 
-    // Whose environment variables say which rank of several this process is: "torchrun" (RANK,
+    // The launcher whose environment variables say which rank this process is: "torchrun" (RANK,
     // WORLD_SIZE, MASTER_ADDR, MASTER_PORT, which `emblem launch` sets as well), "openmpi",
     // "mpich", "slurm", or "" for the first that are set. "none": it trains alone. All ranks give
     // the same pipeline, data and options, and call the same functions; model_dir is in a file
@@ -66,7 +66,7 @@ EMBLEM_PUBLIC {
     int64_t rows = 0, bad_rows = 0;  // rows of this run
     double seconds = 0;
     std::string checkpoint;  // the last one
-    // Of the weights at the end; without metrics where nothing was evaluated.
+    // With the weights at the end; without metrics where nothing was evaluated.
     Evaluation evaluation;
     int rank = 0, ranks = 1;
   };

@@ -45,9 +45,7 @@ NextTable tables_of_pass(api::NextData next) {
       if (left.empty()) {
         const api::Data data = next();
         if (data.is_empty()) break;
-        EMBLEM_REQUIRE(
-            data.rows() >= 0,
-            "files, or passes, are given in the place of a table; give tables in memory");
+        EMBLEM_REQUIRE(data.rows() >= 0, "expected tables in memory, not files or passes");
         left.assign(data.state()->tables.rbegin(), data.state()->tables.rend());
       }
       table = std::move(left.back());

@@ -45,7 +45,7 @@ IndexOptions options_of(const IndexSettings& settings, const IndexOptions& given
 
 int64_t rows_of(const char* what, std::span<const float> vectors, int64_t dim) {
   EMBLEM_REQUIRE(std::ssize(vectors) % dim == 0, "index: ", what, " have ", vectors.size(),
-                 " floats, which is no multiple of dim, ", dim);
+                 " floats, not a multiple of dim, ", dim);
   return std::ssize(vectors) / dim;
 }
 

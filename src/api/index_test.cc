@@ -109,7 +109,7 @@ TEST(PublicIndex, MisuseIsSaidInOneLine) {
   const std::vector<int64_t> one = {1}, two = {1, 2};
   const std::vector<float> vector = {1, 2};
   refused([&] { index.add({two, vector}); }, "2 ids and 1 vectors");
-  refused([&] { index.add({one, std::vector<float>{1, 2, 3}}); }, "no multiple of dim");
+  refused([&] { index.add({one, std::vector<float>{1, 2, 3}}); }, "not a multiple of dim");
   refused([&] { index.add({one, vector, std::vector<uint64_t>{1, 2}}); }, "numbers of attributes");
   refused([&] { index.remove(one); }, "not in the index");
   refused([&] { index.search(vector, {.k = 0}); }, "k is 0");

@@ -113,7 +113,7 @@ TEST(Passes, ErrorsOfTheSourceReachTheCaller) {
               }),
               ThrowsMessage<Error>(HasSubstr("connection lost")));
   EXPECT_THAT(predict([] { return [] { return api::Data(); }; }),
-              ThrowsMessage<Error>(HasSubstr("gives no rows")));
+              ThrowsMessage<Error>(HasSubstr("has no rows")));
   EXPECT_THAT(predict([] { return [] { return api::Data::files("x.csv"); }; }),
               ThrowsMessage<Error>(HasSubstr("tables in memory")));
   EXPECT_THAT([] { api::Data::passes(nullptr); }, ThrowsMessage<Error>(HasSubstr("is empty")));

@@ -31,7 +31,7 @@ PathStep step_on(const Message& message, const std::string& owner, const std::st
   if (open == std::string::npos) return step;
   EMBLEM_REQUIRE(text.ends_with(']') && step.field->is_repeated(), text,
                  step.field->is_repeated() ? " is not a field; expected NAME[INDEX]"
-                                           : " is not repeated; omit the index");
+                                           : " is not a list; omit the index");
   const int count = message.GetReflection()->FieldSize(message, step.field);
   const std::string index = text.substr(open + 1, text.size() - open - 2);
   step.index = parse_number<int>(index).value_or(-1);
@@ -45,7 +45,7 @@ const Message& message_at(const Message& message, const PathStep& step, const st
   EMBLEM_REQUIRE(step.field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE, text,
                  " is a plain value and has no fields of its own");
   EMBLEM_REQUIRE(step.field->is_repeated() == (step.index >= 0), text,
-                 " is repeated; say which one: ", text, "[0]");
+                 " is a list; add an index: ", text, "[0]");
   const auto* reflection = message.GetReflection();
   return step.index >= 0 ? reflection->GetRepeatedMessage(message, step.field, step.index)
                          : reflection->GetMessage(message, step.field);

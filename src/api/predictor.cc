@@ -124,7 +124,7 @@ struct Predictor::State {
     return make_slot();
   }
 
-  // Of a call that failed none is given back.
+  // Not called after a failed call.
   void give_back(std::unique_ptr<Slot> slot) {
     const std::lock_guard lock(mutex);
     free.push_back(std::move(slot));

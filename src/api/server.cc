@@ -261,7 +261,7 @@ struct Server::State {
     serving.drain(patience);
   }
 
-  // Those who wait for the end of a drain go on, also where it throws.
+  // Callers that wait for the end of a drain continue, also if it throws.
   struct End {
     State& state;
     ~End() {

@@ -56,7 +56,7 @@ SparseOptimizerSettings optimizer_of(const TableOptions& options) {
   if (settings.max_gradient > 0)
     throw Error(ErrorCode::kUnsupported,
                 cat("table ", options.name,
-                    ": gradients are clipped by who computes them; omit gradient_clipping"));
+                    ": gradient_clipping is not supported; clip gradients before update()"));
   return settings;
 }
 

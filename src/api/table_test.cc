@@ -114,7 +114,7 @@ TEST(PublicTable, AnUpdateAddsTheGradientsOfAKeyOverAllFeatures) {
   EXPECT_THAT(out, ElementsAre(1, 1, 0, 1, 1, 1, 1, 0, 0, 0));
   EXPECT_EQ(table.size(), 3);
   lookup.backward(Floats{1, 0, 4, 3, 0, 0, 2, 4, 0, 0}.data(), {.scale = 2});
-  // Of 7: 1 as a single key, and 3 * (2 + 1) / 4 in the bag; twice that, times .5.
+  // Gradient of 7: 1 as a single key, and 3 * (2 + 1) / 4 in the bag; twice that, times .5.
   EXPECT_EQ(rows_of(table, {7, 8, 9}), (Floats{1 - 3.25f, 1, 1, 1 - 2, 1 - 0.75f, 1}));
   EXPECT_EQ(rows_of(other, {0, 1, 2}), (Floats{-2, 0, -2 - 4}));
   EXPECT_EQ(table.updates(), 1);

@@ -65,7 +65,7 @@ void add_export(Command& program) {
                  "What CPUs compute layers in (default: fp32): int8 is faster and needs "
                  "--calibrate; emblem serve can change fp32 to other types");
   command.option("--calibrate", options->calibrate, "PATH",
-                 "For int8: data whose rows say what ranges inputs of layers have");
+                 "For int8: data to measure the ranges of layer inputs");
   command
       .option("--calibration-rows", options->calibration_rows, "N", "Rows of it to read, at most")
       .positive();

@@ -163,7 +163,7 @@ void simulate(const PlanArguments& options, const MachineProfile& profile, const
   }
   std::printf("%s", align_columns(rows).c_str());
   if (dedup != HostDedup::kNone)
-    std::printf("dedup host: each distinct row comes to a host once a step%s (dedup_per_host)\n",
+    std::printf("dedup host: each row is sent once per step to each host%s (dedup_per_host)\n",
                 dedup == HostDedup::kRowsAndSums ? " and leaves it as one gradient" : "");
   std::printf("predicted, not measured: no such cluster was used\n");
 }
@@ -217,7 +217,7 @@ int run(const PlanArguments& options) {
               profile.ranks(), profile.device.c_str(), profile.transport.c_str(), profile.threads,
               static_cast<long>(workload.rows_per_rank()), workload.keys_from.c_str());
   if (workload.host_dedup != HostDedup::kNone)
-    std::printf("a row comes to a host once a step (dedup_per_host)\n\n");
+    std::printf("each row is sent once per step to each host (dedup_per_host)\n\n");
   print_tables(model, found);
   print_prediction(model, found, pools);
   if (options.explain)

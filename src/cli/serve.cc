@@ -98,8 +98,8 @@ void print_access(const api::ServerOptions& options) {
   const auto line = [](const std::string& text) { std::printf("access  %s\n", text.c_str()); };
   if (options.address.empty() && options.token.empty())
     line(
-        "network: this machine only; --address 0.0.0.0 opens it to others, with EMBLEM_TOKEN to "
-        "those who have the token");
+        "network: this machine only; --address 0.0.0.0 opens it to others, with EMBLEM_TOKEN only "
+        "to clients with the token");
   std::string tokens = options.token.empty() ? "inference: no token needed (EMBLEM_TOKEN)"
                                              : "inference: with the token";
   tokens +=
@@ -131,12 +131,12 @@ void print_models(const api::ServerOptions& options, const api::Server& server) 
                 model.state.c_str(), model.reason.empty() ? "" : ": ", model.reason.c_str());
   if (models.empty() && !server.is_ready())
     std::printf(
-        "model   none in %s: health checks fail until there is one (--strict-readiness=false)\n",
+        "model   none in %s; health checks fail until one is loaded (--strict-readiness=false)\n",
         options.models.c_str());
 }
 
-// Ends the process where requests or loads that cannot be interrupted do not end. By a signal: there
-// may be no room for a thread.
+// Ends the process where requests or loads that cannot be interrupted do not end. By a signal:
+// there may be no room for a thread.
 void end_within(double seconds) {
   std::signal(SIGALRM, [](int) {
     constexpr char kLine[] =

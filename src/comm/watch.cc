@@ -44,7 +44,7 @@ struct Watch::Peer {
   FileDescriptor connection;
   MessageReader reader{MessageReader::Start::kMessage};
   Clock::time_point heard{};
-  bool is_open = true, said_goodbye = false;
+  bool is_open = true, is_leaving = false;
 };
 
 Watch::Watch(int rank, const std::vector<RankHost>& hosts, std::vector<FileDescriptor> control,
@@ -181,7 +181,7 @@ void Watch::read_from(Peer& peer) {
       return;
     } else {
       peer.is_open = false;
-      if (!peer.said_goodbye)
+      if (!peer.is_leaving)
         fail(peer.rank, received.end == "closed" || received.end == std::strerror(ECONNRESET)
                             ? "connection closed without a message; it was killed or it crashed"
                             : "connection lost: " + received.end);
@@ -190,7 +190,7 @@ void Watch::read_from(Peer& peer) {
 }
 
 void Watch::handle(Peer& peer, const Message& message) {
-  if (message.kind == MessageKind::kGoodbye) peer.said_goodbye = true;
+  if (message.kind == MessageKind::kGoodbye) peer.is_leaving = true;
   if (message.kind != MessageKind::kFailed) return;
   const Failure failure = decode_failure(message);
   {
@@ -211,7 +211,7 @@ void Watch::send_heartbeats() {
 
 void Watch::judge_silence() {
   for (const auto& peer : peers_) {
-    if (!peer->is_open || peer->said_goodbye) continue;
+    if (!peer->is_open || peer->is_leaving) continue;
     if (Clock::now() - peer->heard < duration_of(settings_.silence_seconds)) continue;
     fail(peer->rank, cat("no heartbeat for ", settings_.silence_seconds,
                          " s; its process is stopped, or its host is unreachable"));
@@ -249,8 +249,8 @@ void Watch::announce() {
     failed_at_ = Clock::now();
     for (const auto& peer : peers_) send(*peer, encode(*failure));
   }
-  if (is_leaving && !has_said_goodbye_) {
-    has_said_goodbye_ = true;
+  if (is_leaving && !has_sent_goodbye_) {
+    has_sent_goodbye_ = true;
     leave_by_ = Clock::now() + duration_of(settings_.leave_seconds);
     for (const auto& peer : peers_) send(*peer, encode(MessageKind::kGoodbye));
   }
@@ -258,13 +258,13 @@ void Watch::announce() {
 
 bool Watch::has_left() {
   const bool all_gone = std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
-    return !peer->is_open || peer->said_goodbye;
+    return !peer->is_open || peer->is_leaving;
   });
   {
     std::lock_guard lock(mutex_);
     // What changed since announce() is announced in the next round.
     if ((failure_ && !has_announced_) || (report_ && !has_reported_)) return false;
-    if (is_leaving_ && !has_said_goodbye_) return false;
+    if (is_leaving_ && !has_sent_goodbye_) return false;
     if (!is_ending_ && !(is_leaving_ && (all_gone || Clock::now() > leave_by_))) return false;
     is_ending_ = true;
   }

@@ -31,7 +31,7 @@ struct WatchSettings {
 // Rank 0 is connected with all others, which hear of failures through it. A closed connection is
 // noticed at once, a process or host that stands still by missing heartbeats. Rank 0 decides which
 // failure counts: others report to it and wait for its verdict, so that two ranks that lost each
-// other do not accuse each other. Thread-safe.
+// other do not both count as failed. Thread-safe.
 class Watch {
  public:
   // `control`: as Membership::control.
@@ -87,7 +87,7 @@ class Watch {
   // Used by the thread alone.
   std::vector<std::unique_ptr<Peer>> peers_;
   std::chrono::steady_clock::time_point next_heartbeat_{}, last_round_{}, failed_at_{}, leave_by_{};
-  bool has_reported_ = false, has_announced_ = false, has_said_goodbye_ = false,
+  bool has_reported_ = false, has_announced_ = false, has_sent_goodbye_ = false,
        has_reported_stuck_ = false;
 
   std::thread thread_;

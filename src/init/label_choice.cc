@@ -196,16 +196,15 @@ void choose_binary(const ColumnProfile& label, const std::vector<Value>& values,
   choice.share = positive_share(values, choice);
   if (label.is_typed && !choice.positive.empty() && wanted.empty()) {
     // Numbers of files with types are compared with the values, not with a text.
-    EMBLEM_REQUIRE(values.size() == 2, "label ", in_quotes(label.name), " is ",
-                   in_quotes(values[0].text), " in all sampled rows; there is nothing to learn");
+    EMBLEM_REQUIRE(values.size() == 2, "label ", in_quotes(label.name),
+                   " has one value only in all sampled rows: ", in_quotes(values[0].text));
     const bool first = values[0].text == choice.positive;
     choice.classes = {values[first ? 1 : 0].text, values[first ? 0 : 1].text};
     choice.positive.clear();
   }
   if (choice.share == 0 || choice.share == 1)
     choice.warnings.push_back(cat("all ", label.rows, " sampled rows have the label ",
-                                  choice.share == 0 ? "0" : "1",
-                                  ": there is nothing to learn; check --label and the data"));
+                                  choice.share == 0 ? "0" : "1", "; check --label and the data"));
 }
 
 // What the texts of a label are that has too many of them for classes, with what to do.
@@ -249,8 +248,8 @@ void choose_classes(const ColumnProfile& label, const std::vector<Value>& values
                  "label ", in_quotes(label.name), " has ", label.distinct.exact() ? "" : "about ",
                  label.distinct_count(), " values, too many for classes (up to ", kValuesListed,
                  "): ", advice_on_texts(label, values));
-  EMBLEM_REQUIRE(values.size() > 1, "label ", in_quotes(label.name), " is ",
-                 in_quotes(values[0].text), " in all sampled rows; there is nothing to learn");
+  EMBLEM_REQUIRE(values.size() > 1, "label ", in_quotes(label.name),
+                 " has one value only in all sampled rows: ", in_quotes(values[0].text));
   choice.classes = ordered(values);
   warn_of_rare_classes(label, values, choice);
   choice.share = static_cast<double>(values[0].count) /
@@ -265,7 +264,7 @@ void choose_number(const ColumnProfile& label, LabelChoice& choice) {
   choice.deviation = label.moments.deviation() > 0 ? label.moments.deviation() : 1;
   if (label.min == label.max)
     choice.warnings.push_back(cat("all ", label.rows, " sampled rows have the label ", label.min,
-                                  ": there is nothing to learn; check --label and the data"));
+                                  "; check --label and the data"));
 }
 
 // For formats with a label of their own: a number of each row.

@@ -294,8 +294,7 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
   std::vector<std::string> warnings = label.warnings;
   if (label.is_guess)
     warnings.push_back(cat("label ", in_quotes(wishes.label), ": ", in_quotes(label.positive),
-                           " is taken for 1, as the rarer of two values; --label-positive changes "
-                           "that"));
+                           " (the rarer value) is treated as 1; --label-positive changes that"));
   for (size_t i = 0; i < columns.size(); ++i)
     if (!columns[i].warning.empty())
       warnings.push_back(

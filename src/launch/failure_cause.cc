@@ -53,7 +53,7 @@ int find_failed_rank(const std::vector<RankReport>& reports, int first_failed) {
 }
 
 std::string how_it_failed(const RankReport& report) {
-  if (report.end.was_told) return "did not end when the others did, and was stopped";
+  if (report.end.was_told) return "did not end after another rank failed, and was stopped";
   return to_text(report.end);
 }
 

@@ -17,7 +17,7 @@ TEST(FailureCause, AKilledRankCountsBeforeThoseThatNoticedIt) {
 TEST(FailureCause, TheOthersNameARankThatHangs) {
   const RankReport other = exited(1, "emblem: rank 1 (host b): no heartbeat for 9 s");
   EXPECT_EQ(find_failed_rank({other, kStopped, other}, 2), 1);
-  EXPECT_EQ(how_it_failed(kStopped), "did not end when the others did, and was stopped");
+  EXPECT_EQ(how_it_failed(kStopped), "did not end after another rank failed, and was stopped");
 }
 
 TEST(FailureCause, OtherwiseTheFirstToFail) {

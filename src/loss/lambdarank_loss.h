@@ -4,9 +4,9 @@
 // For a score of each row, labels of 0 or more and a session of each row: the loss of row i is
 //   sum over rows j of its session with a lower label: w(i, j) * softplus(score j - score i)
 // where w(i, j) is by how much the NDCG of the session changes if i and j swap their ranks. The
-// gain of a row is its label, as in the metric ndcg_at_k. Ranks are those of the scores; of equal
-// ones the earlier row comes first. w counts as a constant in derivatives. A negative label, or one
-// that is not finite, makes the loss of its session not a number.
+// gain of a row is its label, as in the metric ndcg_at_k. Ranks are those of the scores; among
+// equal ones the earlier row comes first. w counts as a constant in derivatives. A negative label,
+// or one that is not finite, makes the loss of its session not a number.
 #pragma once
 
 #include <algorithm>

@@ -118,7 +118,7 @@ class TopKAccuracy final : public MeanOverRows {
   double of_row(const MetricBatch& batch, size_t row) const override {
     const auto scores = batch.probabilities.subspan(row * batch.classes, batch.classes);
     const auto label = static_cast<size_t>(batch.labels[row]);
-    int64_t before = 0;  // classes that rank before the label's; of equal ones the lower number
+    int64_t before = 0;  // classes that rank before the label's; among equal ones the lower number
     for (size_t i = 0; i < scores.size(); ++i)
       before += scores[i] > scores[label] || (scores[i] == scores[label] && i < label);
     return before < k_ ? 1.0 : 0.0;

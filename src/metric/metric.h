@@ -35,7 +35,7 @@ struct MetricBatch {
   int64_t classes = 1;                   // above 1: the label is the number of a class
   std::span<const float> probabilities;  // [rows, classes]; empty for one class
   std::span<const float> class_logits;   // [rows, classes], or empty
-  // Of a model that ranks candidates, instead of predictions; else empty.
+  // Instead of predictions where a model ranks candidates; else empty.
   std::span<const CandidateRank> ranks;
 
   float weight(size_t row) const { return weights.empty() ? 1.0f : weights[row]; }
@@ -150,8 +150,8 @@ enum class ClassAverage { kMacro, kWeighted };  // plain, or by the rows of each
 std::unique_ptr<Metric> make_multiclass_auc(int64_t classes, int64_t thresholds,
                                             ClassAverage average,
                                             std::string name = "multiclass_auc");
-// The share of rows whose label is among the k most probable classes; of equally probable ones the
-// lower number counts as more probable.
+// The share of rows whose label is among the k most probable classes; among equally probable ones
+// the lower number counts as more probable.
 std::unique_ptr<Metric> make_top_k_accuracy(int64_t k, std::string name = "accuracy");
 // -ln of the probability of the label's class.
 std::unique_ptr<Metric> make_class_log_loss(std::string name = "log_loss");

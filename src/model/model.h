@@ -99,7 +99,7 @@ class Model {
   std::vector<std::string> loss_names() const { return graph_.loss_names(); }
 
   Graph& graph() { return graph_; }
-  // Who runs the graph in another way needs its nodes; id -1: there is none.
+  // Nodes for callers that run the graph in another way; id -1: there is none.
   Node dense_node() const { return dense_; }
   Node logits_node() const { return heads_[0].logits; }
   // For each of ModelBatch::sparse: the one of ModelBatch::sequences whose elements have its

@@ -41,7 +41,7 @@ void GraphState::plan_evaluation() {
   std::reverse(evaluated_ops.begin(), evaluated_ops.end());
 }
 
-// Decides which ops run backward and, for each of their inputs, who writes its gradient first.
+// Decides which ops run backward and, which of them writes the gradient of each input first.
 void GraphState::plan_backward() {
   std::map<const Tensor*, bool> reached;  // the loss depends on it
   backward_ops.clear();

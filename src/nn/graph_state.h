@@ -129,7 +129,7 @@ struct GraphState {
   void grow(const Context& context, Space space, int64_t elements);
   void clear_padding_of_inputs(const Context& context, Space space);
   void check_elements() const;
-  // Of sequences with a fixed count: memory and offsets for all batches, before it is planned; the
+  // Sequences with a fixed count: memory and offsets for all batches, before it is planned; the
   // elements of a batch; and their rows.
   void prepare_fixed_sequences(const Context& context);
   void set_fixed_elements();

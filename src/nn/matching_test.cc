@@ -19,7 +19,7 @@ EMBLEM_TEST_ON_EVERY_DEVICE(MatchingTest);
 constexpr int64_t kDim = 7;
 constexpr float kTemperature = 0.5f;
 
-// Of small integers, so that scores are exact and some of them equal.
+// Small integers, so that scores are exact and some of them equal.
 std::vector<float> small_integers(int64_t count, uint64_t stream) {
   std::vector<float> values(count);
   for (int64_t i = 0; i < count; ++i)

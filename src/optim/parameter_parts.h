@@ -16,8 +16,8 @@ struct NamedRange {
 };
 
 // First the parameters that no regex_pattern of part_optimizers matches as a whole, then those of
-// each part; of several patterns the first counts. Neighbouring ranges are joined. Throws Error for
-// a pattern that is no regular expression, and for one that no parameter is left for.
+// each part; the first of several patterns counts. Neighbouring ranges are joined. Throws Error for
+// a pattern that is not a regular expression, and for one that no parameter is left for.
 std::vector<std::vector<WeightRange>> group_parameters(std::span<const NamedRange> parameters,
                                                        const config::DenseOptimizer& optimizer);
 

@@ -30,7 +30,7 @@ class ModelRegistry {
 
   // Takes the place of one of the same name and version.
   void add(std::shared_ptr<ServedModel> model);
-  // Those who hold it may continue to use it. No error when there is none.
+  // Its users may continue with it. No error when there is none.
   void remove(const std::string& name, int64_t version);
 
   std::shared_ptr<ServedModel> find(const std::string& name, int64_t version) const;  // or null
@@ -69,7 +69,7 @@ class ParameterServer {
                                           int64_t updates_included = 0);
   // As ps.json describes it. Throws kNotFound when it does not.
   std::shared_ptr<ServedModel> load_model(const std::string& name, int64_t version);
-  // Those who hold the model may continue to use it. No error when there is none.
+  // Users of the model may continue with it. No error when there is none.
   void unload_model(const std::string& name, int64_t version);
 
   std::shared_ptr<ServedModel> find(const std::string& name, int64_t version) const {  // or null

@@ -102,7 +102,8 @@ void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite ove
                     const std::function<void(const std::string& folder)>& write,
                     const StoreLockOptions& lock_options) {
   const ObjectUri uri = parse_object_uri(to);
-  EMBLEM_REQUIRE(!uri.key.empty(), to, " is a whole bucket; give an address in it, such as ",
+  EMBLEM_REQUIRE(!uri.key.empty(), to,
+                 " names a bucket without a path; give an address in it, such as ",
                  join_uri(to, "rows"));
   std::string address = uri.text();
   while (address.ends_with('/')) address.pop_back();

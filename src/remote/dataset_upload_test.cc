@@ -196,7 +196,7 @@ TEST_F(DatasetUploadTest, AWholeBucketIsNotReplaced) {
   const auto one = storage();
   for (const char* to : {"s3://b", "s3://b/"})
     EXPECT_THAT([&] { write_to_store(*one, to, Overwrite::kReplace, [](const std::string&) {}); },
-                ThrowsMessage<Error>(HasSubstr("is a whole bucket")));
+                ThrowsMessage<Error>(HasSubstr("names a bucket without a path")));
 }
 
 TEST_F(DatasetUploadTest, ADataSetOfAnyLayoutIsReplaced) {

@@ -33,8 +33,8 @@ class FolderMirror {
   const std::string& local() const { return local_; }
 
   // Makes the copy what the remote folder is. Throws Error when that cannot be listed; the copy
-  // stays as it was. Units and files that cannot be read are returned; of those that were fetched
-  // before, the copy stays. What is gone is missing in two listings. What was replaced or removed
+  // stays as it was. Units and files that cannot be read are returned; copies that were fetched
+  // before stay. What is gone is missing in two listings. What was replaced or removed
   // is held until the next pull: a reader that has begun with it can end.
   std::vector<FetchProblem> pull();
 

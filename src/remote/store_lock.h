@@ -28,7 +28,7 @@
 
 namespace emblem {
 
-// Who has a claim. Two of the same machine see each other's processes.
+// The owner of a claim. Owners on the same machine see each other's processes.
 struct LockOwner {
   std::string id;       // random id of the claim
   std::string host;     // for messages

@@ -189,7 +189,7 @@ void WorkingCopy::remove_what_is_gone(
     require_gone(unit);
     if (!has_successor(unit)) {
       log_warn(cat(remote_.address(unit),
-                   " was uploaded and is gone; its copy on this machine is "
+                   " was uploaded and was deleted from the store; its copy on this machine is "
                    "kept in ",
                    set_aside(unit), ": copy that back to continue from it"));
       continue;
@@ -208,7 +208,8 @@ void WorkingCopy::remove_what_is_gone(
                          journal_.has(name, stamp_of(local_ + "/" + name));
     if (!is_gone) continue;
     if (!has_successor(name)) {
-      log_info(cat(remote_.address(name), " is gone; its copy is kept in ", set_aside(name)));
+      log_info(cat(remote_.address(name), " was deleted from the store; its copy is kept in ",
+                   set_aside(name)));
       continue;
     }
     remove_path(local_ + "/" + name);

@@ -51,7 +51,7 @@ class WorkingCopy {
 
   // What has a manifest here.
   std::set<std::string> local_units() const;
-  // Those that the store does not have as they are here.
+  // Units that the store does not have as they are here.
   std::vector<std::string> pending_units() const;
   std::vector<std::string> pending_files() const;  // outside of units
   bool has_pending() const;

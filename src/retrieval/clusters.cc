@@ -42,7 +42,7 @@ class Nearest {
     centroids_ = segment_of(context, rows, kernel);
   }
 
-  // Of `count` rows; row(i, to) reads one.
+  // Nearest lists of `count` rows; row(i, to) reads one.
   template <class Row>
   std::vector<int32_t> of_rows(int64_t count, Row&& row) const {
     std::vector<int32_t> lists;

@@ -71,7 +71,7 @@ class Index {
                                       const Items& items);
 
   const IndexSettings& settings() const { return settings_; }
-  // Of the first products of searches on a CPU.
+  // Computes the first products of searches on a CPU.
   const cpu::TileKernel& kernel() const { return *kernel_; }
   int64_t count() const;
   int64_t memory_bytes() const;

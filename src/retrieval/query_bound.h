@@ -17,7 +17,7 @@ struct QueryBound {
   }
 };
 
-// Of a query that was rounded for the products: with q~ and x~ rounded, |q~ x~ - q x| <=
+// Bound for a query that was rounded for the products: with q~ and x~ rounded, |q~ x~ - q x| <=
 // |q~| |x~ - x| + |q~ - q| |x|. Sums of `dim` products in any order add dim 2^-24 of the lengths
 // each; four times that is allowed. Denormals that are taken for zeros move elements by 2^-126.
 inline QueryBound bound_of(std::span<const float> query, std::span<const float> rounded) {

@@ -30,7 +30,7 @@ struct ItemList {
   int64_t bound = 0;   // of its first rows, in ItemSegment::bounds()
 };
 
-// Of kBoundRows rows of a list: how far rounding to the panels' type moves a row, and how long one
+// For kBoundRows rows of a list: how far rounding to the panels' type moves a row, and how long one
 // is, at most. The difference of a score of panels from that of rows is bounded by these.
 struct ScoreBound {
   float error = 0.0f, length = 0.0f;

@@ -20,7 +20,7 @@ class DenseSum {
 
   // `total`, equally large on all ranks, becomes the sum of the parts of all shards on every rank,
   // added along a binary tree over the shards (comm/sum_all.h). `parts` are those of this rank's
-  // shards, one after the other; of one shard they may be `total`. Both are on the context's
+  // shards, one after the other; a single shard's may be `total`. Both are on the context's
   // device.
   void operator()(const Context& context, View<const float> parts, View<float> total);
 

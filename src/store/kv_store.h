@@ -55,7 +55,7 @@ class KvTable {
   // Tables of the same group are asked together by fetch_together, which any of them has.
   virtual const void* fetch_group() const { return this; }
   virtual void fetch_together(std::span<KvFetch* const> fetches) const;
-  // Inserts or overwrites; of equal keys the last stays. When it throws, any of the rows may have
+  // Inserts or overwrites; the last of equal keys stays. When it throws, any of the rows may have
   // been written, each whole.
   virtual void insert(std::span<const int64_t> keys, std::span<const float> rows) = 0;
   // Rows that keys have already may stay as they are, some or all. Where other processes write
@@ -80,8 +80,8 @@ class KvTable {
   virtual uint64_t evicted() const { return 0; }
 
   // Calls `take` with at most about `batch_rows` rows at a time, in no order. Rows that are not
-  // changed meanwhile are given exactly once (Redis: at least once); of a row that is changed, the
-  // old or the new is given.
+  // changed meanwhile are given exactly once (Redis: at least once); a row that is changed is
+  // given with its old or its new value.
   using Take = std::function<void(std::span<const int64_t> keys, std::span<const float> rows)>;
   virtual void iterate(int64_t batch_rows, const Take& take) const = 0;
 

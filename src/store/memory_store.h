@@ -38,7 +38,7 @@ class MemoryTable : public KvTable {
   // ---- rows in place ----
   const RowFormat& format() const { return format_; }
   // What find returns, a row in this format, stays valid and unchanged while the reader is inside
-  // the gate, which all tables of a store share. Who is inside must not change tables.
+  // the gate, which all tables of a store share. A thread inside must not change tables.
   const ReadGate& gate() const { return *gate_; }
   static uint64_t hash(int64_t key) { return mix64(static_cast<uint64_t>(key)); }
   void prefetch(uint64_t hash) const { part(hash).prefetch(hash); }

@@ -7,7 +7,7 @@
 
 namespace emblem {
 
-// Thread-safe; of counts at the same moment, some may be missed.
+// Thread-safe; some of several counts at the same moment may be missed.
 class MissWatch {
  public:
   static constexpr int64_t kWindowMs = 1000;   // whose share of misses is the usual one then

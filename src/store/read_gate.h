@@ -16,7 +16,7 @@ namespace emblem {
 
 // A reader enters, loads pointers (std::memory_order_acquire), follows them, and leaves; it never
 // waits. A writer replaces a pointer (release), calls wait_for_readers, and may then reuse what the
-// old pointer showed. Who is inside must not wait for readers.
+// old pointer showed. A thread inside must not wait for readers.
 class ReadGate {
  public:
   class Reader {

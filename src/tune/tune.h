@@ -41,8 +41,8 @@ struct Tuned {
   std::string summary() const;
 };
 
-// Changes one setting at a time, keeps what lowers the loss, and goes on from there until no change
-// does or the steps are spent. Rows to compare by are kept from the training data: eval_input is
+// Changes one setting at a time, keeps what lowers the loss, and continues until no change lowers
+// it or the steps are spent. Rows to compare by are kept from the training data: eval_input is
 // not read, and what the pipeline says of held-out rows stays as it is. Equal arguments give equal
 // results. Throws Error where options or data allow no search; kCancelled when it was cancelled.
 Tuned tune(const Context& context, const StarterDraft& draft, const TuneOptions& options);

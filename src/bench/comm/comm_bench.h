@@ -25,7 +25,7 @@ struct CommBenchOptions {
 // Equal on all ranks that run the same benchmark.
 uint64_t hash_of(const CommBenchOptions& options);
 
-// Those that exist for memory of the device: sums are of host memory.
+// Collectives that exist for memory of the device; sums are of host memory.
 std::vector<std::string> collectives_of(Device device);
 
 // Called on every rank, with a context of the device whose memory is exchanged. Checks the answer

@@ -11,8 +11,8 @@
 
 namespace emblem {
 
-// Whether the files are in the page cache when timing starts; of remote inputs, in the cache folder
-// as well.
+// Whether the files are in the page cache when timing starts (remote inputs: in the cache folder
+// as well).
 enum class CacheState { kWarm, kCold };
 
 // The values of each setting. All combinations are measured; an empty axis keeps the configured
@@ -40,8 +40,8 @@ struct LoaderSetting {
   CacheState cache = CacheState::kWarm;
 
   bool is_remote() const { return has_remote_inputs(loading.input); }
-  // "raw-w2-b8192-p8", with "-shuffled", "-r0.5" and "-cold" if they apply; of remote inputs
-  // "-c16-8MiB", too.
+  // "raw-w2-b8192-p8", with "-shuffled", "-r0.5" and "-cold" if they apply; remote inputs add
+  // "-c16-8MiB".
   std::string name() const;
 };
 

@@ -187,7 +187,7 @@ void add_comm_bench(Command& bench) {
       "Speed of collectives between ranks by size, compared with memory copies and loopback "
       "connections; starts its ranks on this machine, or is one of those that mpirun, srun or "
       "RANK and WORLD_SIZE describe");
-  command.choice("--device", options->device, {"cpu", "cuda"}, "Whose memory is exchanged");
+  command.choice("--device", options->device, {"cpu", "cuda"}, "Device whose memory is exchanged");
   command.choices("--transport", options->transports, {"threads", "tcp", "mpi", "staged", "nccl"},
                   "How ranks are connected (default: threads,tcp; on a GPU threads,staged,nccl; "
                   "under a launcher tcp, on a GPU nccl)");

@@ -38,7 +38,7 @@ void check_rows(const FeatureSettings& settings) {
   const std::vector<std::string> ways = row_settings(settings);
   const bool needs_one = is_sparse(settings) && settings.type != FeatureType::kTokenize;
   EMBLEM_REQUIRE(!needs_one || !ways.empty(), "feature \"", name,
-                 "\" does not say how its values become rows; give one of num_buckets, "
+                 "\" has no mapping from values to rows; set one of num_buckets, "
                  "hash_bucket_size, vocab_list, vocab_dict, vocab_file, zch and dynamicemb");
   EMBLEM_REQUIRE(settings.type != FeatureType::kTokenize || !settings.vocab_file.empty(),
                  "feature \"", name, "\" has no vocab_file; give it the tokenizer's model");

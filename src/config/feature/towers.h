@@ -17,7 +17,7 @@ struct TowerSpec {
   std::vector<config::MetricConfig> metrics;
   std::vector<config::TrainMetricConfig> train_metrics;
   float weight = 1.0f;
-  std::string sample_weight;  // "": none; of a model with one target, the first of its fields
+  std::string sample_weight;  // "": none; the first of the fields for a model with one target
   std::string indicator;      // task_space_indicator_label
   float in_space = 1.0f, out_space = 1.0f;
   std::vector<std::string> relations;  // relation_tower_names

@@ -144,7 +144,7 @@ Message* enter(Message* parent, const FieldDescriptor& field, const Step& step) 
   EMBLEM_REQUIRE(field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE, step.name,
                  " is a plain value and has no fields of its own");
   EMBLEM_REQUIRE(field.is_repeated() != step.index.empty(), step.name,
-                 field.is_repeated() ? " is repeated; say which one: " : " is not repeated; write ",
+                 field.is_repeated() ? " is a list; add an index: " : " is not a list; write ",
                  step.name, field.is_repeated() ? "[0], or [+] to add one" : " without an index");
   if (!field.is_repeated()) return reflection->MutableMessage(parent, &field);
   if (step.index == "+") return reflection->AddMessage(parent, &field);
@@ -155,7 +155,7 @@ void assign(Message* parent, const FieldDescriptor& field, const Step& step,
             const std::string& owner, const std::string& value) {
   const auto* reflection = parent->GetReflection();
   if (!field.is_repeated()) {
-    EMBLEM_REQUIRE(step.index.empty(), step.name, " is not repeated; write ", step.name,
+    EMBLEM_REQUIRE(step.index.empty(), step.name, " is not a list; write ", step.name,
                    " without an index");
     reflection->ClearField(parent, &field);
     put(parent, field, owner, value);

@@ -147,10 +147,10 @@ TEST(Override, AnIndexOutOfRangeSaysHowManyThereAre) {
 
 TEST(Override, AnIndexStandsWhereItBelongs) {
   EXPECT_THAT(assignment_error("feature_configs.id_feature.embedding_dim=3"),
-              HasSubstr("feature_configs is repeated; say which one: feature_configs[0]"));
+              HasSubstr("feature_configs is a list; add an index: feature_configs[0]"));
   EXPECT_THAT(assignment_error("train_config[0].seed=3"),
-              HasSubstr("train_config is not repeated; write train_config without"));
-  EXPECT_THAT(assignment_error("train_config.seed[0]=3"), HasSubstr("seed is not repeated"));
+              HasSubstr("train_config is not a list; write train_config without"));
+  EXPECT_THAT(assignment_error("train_config.seed[0]=3"), HasSubstr("seed is not a list"));
   EXPECT_THAT(assignment_error("data_config.label_fields[]=3"),
               HasSubstr("expected NAME, NAME[INDEX] or NAME[+]"));
   EXPECT_THAT(assignment_error("data_config.label_fields[0=3"),

@@ -7,8 +7,8 @@
 
 namespace emblem {
 
-// The share of the files' pages that are in memory, 0 to 1; of no bytes, 1. Throws Error when a
-// file cannot be opened.
+// The share of the files' pages that are in memory, 0 to 1 (1 without any bytes). Throws Error when
+// a file cannot be opened.
 double cached_share(std::span<const std::string> paths);
 
 // Reads the files once, front to back.

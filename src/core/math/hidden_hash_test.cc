@@ -9,7 +9,7 @@
 namespace emblem {
 namespace {
 
-// Of std::hash: each has the same one. Two words of 8 bytes that differ in their highest bit after
+// Pairs with the same std::hash. Two words of 8 bytes that differ in their highest bit after
 // they are mixed cancel each other, whatever the seed is (MurmurHash64A).
 std::vector<std::string> colliding_texts(int pairs) {
   constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995ull;

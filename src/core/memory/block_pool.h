@@ -9,7 +9,7 @@
 namespace emblem {
 
 // Blocks come out of large slabs of `upstream`, or are slabs of their own where they are large.
-// Those that are given back wait for the next of about their size; slabs are kept until the pool
+// Freed blocks are reused for others of about their size; slabs are kept until the pool
 // goes. Aligned to 256 bytes. May be used by many threads at once.
 class BlockPool final : public std::pmr::memory_resource {
  public:

@@ -1,4 +1,4 @@
-// core/system/host_name.h - the name of this machine, for messages and to tell machines apart.
+// core/system/host_name.h - the name of this machine, for messages and to distinguish machines.
 #pragma once
 
 #include <unistd.h>

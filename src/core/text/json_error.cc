@@ -25,7 +25,7 @@ std::string json_problem(std::string_view what) {
   if (!what.starts_with(kBegin)) return std::string(what);
   if (const auto place = between(what, "parse error at ", ":")) {
     const bool is_cut = what.find("unexpected end of input") != std::string_view::npos;
-    return cat(*place, is_cut ? ": it ends too early" : ": unexpected text");
+    return cat(*place, is_cut ? ": unexpected end of input" : ": unexpected text");
   }
   if (const auto key = between(what, "key '", "' not found"))
     return cat('"', *key, "\" is missing");

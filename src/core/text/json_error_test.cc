@@ -22,7 +22,7 @@ std::string parse_problem(const std::string& text) {
 }
 
 TEST(JsonErrorTest, APlaceIsNamedAndTheTextIsNotQuoted) {
-  EXPECT_EQ(parse_problem("{"), "line 1, column 2: it ends too early");
+  EXPECT_EQ(parse_problem("{"), "line 1, column 2: unexpected end of input");
   EXPECT_EQ(parse_problem("{\n  secret"), "line 2, column 3: unexpected text");
   EXPECT_EQ(parse_problem("[\"secret\" \"other\"]"), "line 1, column 17: unexpected text");
   EXPECT_EQ(parse_problem("[\"secret\n\"]"), "line 2, column 0: unexpected text");

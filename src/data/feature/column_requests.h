@@ -12,7 +12,7 @@
 
 namespace emblem {
 
-// Those of the features, labels and weights of a pipeline.
+// Columns of the features, labels and weights of a pipeline.
 std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
                                           const FeatureLayout& features, LabelCheck labels);
 

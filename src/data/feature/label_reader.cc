@@ -10,7 +10,7 @@
 namespace emblem {
 namespace {
 
-// Columns of `block` side by side: [rows, columns]; of columns of text NaN.
+// Columns of `block` side by side: [rows, columns]; NaN for columns of text.
 void copy_matrix(const Block& block, const std::vector<int>& columns, HostVector<float>& out) {
   const auto width = static_cast<int64_t>(columns.size());
   out.resize(static_cast<size_t>(block.rows * width));

@@ -96,7 +96,7 @@ struct CsvHints {
 DataSource guess_source(const std::string& path, const CsvHints& hints = {},
                         const Storage& storage = nullptr);
 
-// The columns of a CSV source in the order of the file; of a header some may be "".
+// The columns of a CSV source in the order of the file; some names in a header may be "".
 std::vector<std::string> csv_names(const DataSource& source);
 
 }  // namespace emblem

@@ -37,7 +37,7 @@ uint64_t content_hash(std::string_view text) {
   if (missing.is_missing_number(text) || text == "-9223372036854775808") text = {};
   if (text == "true" || text == "True" || text == "TRUE") text = "1";
   if (text == "false" || text == "False" || text == "FALSE") text = "0";
-  // Whole numbers by all digits; of others, files with types may hold no more than a float.
+  // Whole numbers by all digits; others as floats, as files with types may hold no more.
   int64_t whole = 0;
   float number = 0;
   if (text.empty() || !parse_float(text, number)) return hash_string(text);

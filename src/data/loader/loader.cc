@@ -55,7 +55,7 @@ NextTable epochs_of(const TablePasses& source, const std::string& name) {
     if (is_new) pass = source();
     std::shared_ptr<const ColumnTable> table = pass();
     EMBLEM_REQUIRE(table != nullptr || !is_new, name,
-                   " gives no rows: it has none, or can be read once alone and was read before");
+                   " has no rows; it is empty, or it was read before and can be read only once");
     if (table == nullptr) pass = nullptr;
     return table;
   };

@@ -109,7 +109,7 @@ class Loader {
 
   LoaderStatistics statistics() const;
 
-  // Those of columns_needed as they are read; empty where the messages of a stream have types.
+  // Columns of columns_needed as they are read; empty where the messages of a stream have types.
   std::vector<ColumnSpec> columns() const;
 
   // Calls `take` with columns() of a few pieces from the start to the end of the files; not at all

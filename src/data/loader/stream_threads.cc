@@ -167,7 +167,7 @@ void Loader::Stream::commit(Job& job) {
     count_bad_rows(job);
   } catch (...) {
     error_ = std::current_exception();
-    // Those before the first bad row are trained on.
+    // Rows before the first bad one are trained on.
     rows.count = std::lower_bound(rows.positions.begin(), rows.positions.end(), job.bad.position) -
                  rows.positions.begin();
   }

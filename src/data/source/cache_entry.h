@@ -29,7 +29,7 @@ std::optional<CacheEntry> parse_cache_entry(const std::string& text);
 
 int64_t parts_of(int64_t bytes, int64_t part_bytes);
 
-// The name in the cache of what `info` describes: of its endpoint, address, size and time; of its
+// The name in the cache of what `info` describes: of its endpoint, address, size and time, or its
 // etag where the time is not known.
 std::string cache_name(const ObjectInfo& info);
 

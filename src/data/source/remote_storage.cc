@@ -386,10 +386,9 @@ TablePasses table_passes(const Storage& storage, const std::string& address) {
 MemoryTables memory_tables(const Storage& storage, const std::string& address) {
   MemoryTables tables = storage == nullptr ? MemoryTables() : storage->tables(address);
   if (tables.empty() && table_passes(storage, address) != nullptr)
-    throw Error(
-        ErrorCode::kUnsupported,
-        cat(printable(address),
-            " is read table by table, and is needed as a whole here; give tables or files"));
+    throw Error(ErrorCode::kUnsupported,
+                cat(printable(address),
+                    " is read table by table and cannot be used here; give tables or files"));
   if (tables.empty())
     throw Error(ErrorCode::kNotFound,
                 cat(printable(address),

@@ -48,7 +48,7 @@ class RemoteStorage {
 
   const RemoteOptions& options() const { return options_; }
 
-  // What tells an address apart from the same one at another endpoint.
+  // Distinguishes an address from the same one at another endpoint.
   std::string identity_of(const std::string& uri) const;
 
   // The objects that `uri` stands for, sorted: an object, all below a prefix ("s3://bucket/dir/";

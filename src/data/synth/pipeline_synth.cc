@@ -132,7 +132,7 @@ class HeadScore {
     }
   }
 
-  // Those that evaluations report, too.
+  // Metrics that evaluations report, too.
   void report(std::vector<std::pair<std::string, double>>& to) const {
     const std::vector<std::string> reported = metric_names(head_);
     const auto add = [&](const char* metric, double value) {

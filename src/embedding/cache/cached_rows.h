@@ -77,7 +77,7 @@ class CachedRows {
   // ---- when the pass has run ----
   void clear_report();  // before it is enqueued
   MissReport report() const;
-  // Lookups of each table that missed; of the last pass that had misses.
+  // Lookups of each table that missed in the last pass that had misses.
   std::span<const uint32_t> missed_of_tables() const;
   // With tables that the GPU cannot read: the missing keys. All addresses of key number i point to
   // staged_row(i), where its row can be written.

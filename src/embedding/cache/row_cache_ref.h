@@ -24,7 +24,7 @@ enum class CachePolicy : uint8_t { kLru, kLfu };
 
 struct RowCacheEntry {
   int64_t key;
-  uint64_t used;  // tick of the last lookup; of a new row, that of the lookup before
+  uint64_t used;  // tick of the last lookup; for a new row, that of the lookup before
 };
 
 // The sets of a table, which are contiguous.

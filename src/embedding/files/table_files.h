@@ -65,7 +65,7 @@ class TableFiles {
  public:
   // Throws when a file is missing, has another size than the rows need, or belongs to a table of
   // another dim, or (kContinue) another kind, size or optimizer; when a key is outside of a static
-  // table, is there twice in a run (kContinue), or more of them are held than the capacity of a
+  // table, is a duplicate in a run (kContinue), or more of them are held than the capacity of a
   // table that does not evict in bins; when a score or a count is none.
   TableFiles(const std::string& folder, LoadMode mode, const Table& table);
   ~TableFiles();

@@ -115,7 +115,7 @@ struct TileKernel {
   }
 };
 
-// Those that this CPU can run, the fastest of a type first.
+// Kernels that this CPU can run, the fastest of a type first.
 std::span<const TileKernel* const> tile_kernels();
 
 // Environment variable: names of kernels to use instead of the fastest, separated by commas.

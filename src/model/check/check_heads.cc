@@ -126,7 +126,7 @@ void check_matching_loss(const TowerSpec& tower, const std::string& model) {
                  "model_config.losses[0].softmax_cross_entropy.label_smoothing has no effect on ",
                  model, "; remove it");
   EMBLEM_REQUIRE(tower.num_class == 1, "model_config.num_class is ", tower.num_class, ", but ",
-                 model, " ranks candidates, which are no classes; remove it");
+                 model, " ranks candidates and has no classes; remove num_class");
 }
 
 // ---- metrics ----

@@ -46,7 +46,7 @@ const std::map<std::string, const char*>& reasons() {
       {"DINEncoder.name", kLabel},
       {"DataConfig.fg_threads", "num_workers counts the threads"},
       {"DataConfig.force_base_data_group", kOdps},
-      {"DataConfig.in_order", "shuffle says it"},
+      {"DataConfig.in_order", "set shuffle instead"},
       {"DataConfig.is_orderby_partition", kOdps},
       {"DataConfig.odps_data_compression", kOdps},
       {"DataConfig.odps_data_quota_name", kOdps},
@@ -55,7 +55,7 @@ const std::map<std::string, const char*>& reasons() {
       {"DynamicEmbedding.cache_load_factor", kTable},
       {"DynamicEmbFrequencyAdmissionStrategy.counter_bucket_capacity", kTable},
       {"DynamicEmbFrequencyAdmissionStrategy.initializer_args",
-       "keys that wait read as the row that they will get"},
+       "keys that wait for admission read the row that they will get"},
       {"EvalConfig.log_step_count_steps", "evaluations show their progress"},
       {"ExportConfig.best_exporter_metric", kExported},
       {"ExportConfig.cuda_matmul_allow_tf32", kPrecision},
@@ -117,7 +117,7 @@ void find(const Message& message, const std::string& path, std::vector<std::stri
   }
 }
 
-// Those that `config` sets to something else than their default, each with the reason:
+// Settings that `config` changes from their default, each with the reason:
 // "data_config.pin_memory (memory is pinned where a GPU trains)".
 std::vector<std::string> settings_without_effect(const config::PipelineConfig& config) {
   std::vector<std::string> found;

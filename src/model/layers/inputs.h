@@ -61,7 +61,7 @@ class ModelInputs {
   Node weights() const { return weights_; }  // [rows, layout.weight_fields]; id -1: there are none
   // The first key of a sparse feature in each row, as an id input; one node per feature.
   Node ids(const std::string& feature);
-  // Those that were asked for: positions in ModelBatch::sparse and nodes.
+  // Ids that were asked for: positions in ModelBatch::sparse and nodes.
   const std::map<int64_t, Node>& id_inputs() const { return ids_; }
 
  private:

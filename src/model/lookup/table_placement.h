@@ -9,8 +9,8 @@
 
 namespace emblem {
 
-// What the rows of a table take, optimizer state included; of one that grows, those it has room for
-// from the start.
+// What the rows of a table take, optimizer state included; if it grows, the rows that it has room
+// for from the start.
 int64_t row_bytes_of(const TableSettings& table);
 int64_t table_bytes_of(const TableSettings& table);
 

@@ -133,7 +133,7 @@ class PlainMind {
     return {all, count};
   }
 
-  // Of the row, as its item weighs them.
+  // Interests of the row, weighted by its item.
   PlainVector user(int64_t row) const {
     const auto [all, count] = interests(row);
     const PlainVector own = item(row);

@@ -134,7 +134,7 @@ void check_matching(const config::PipelineConfig& config, const FeatureLayout& l
   if (model.has_item_tower) require_sampled_features(config, layout, model);
   EMBLEM_REQUIRE(config.model_config().ensemble_size() == 1, "model_config.ensemble_size is ",
                  config.model_config().ensemble_size(), ", but ", name,
-                 " gives vectors, of which there is no mean; remove it");
+                 " does not support ensembles; set it to 1");
   if (!model.shares_tables && model.has_item_tower) require_own_tables(config, layout, model);
 }
 

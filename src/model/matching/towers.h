@@ -17,7 +17,7 @@ Node add_matching_tower(Graph& graph, ModelInputs& inputs, const std::string& na
                         const MatchingTower& tower, const MatchingSpec& model);
 // What the similarity makes of vectors.
 Node add_similarity(Graph& graph, Node vectors, const MatchingSpec& model);
-// Of what belongs to items, in the batch or sampled: that of each row's own.
+// `items` has a row per item of the batch, sampled ones included; returns those of the rows' own.
 Node items_of_rows(Graph& graph, Node items);
 // How the rows, with a vector for each user, rank their candidates.
 Node add_ranks(Graph& graph, Node users, Node items, const MatchingSpec& model);

@@ -11,7 +11,7 @@
 
 namespace emblem {
 
-// Reads the keys once. The files of a checkpoint are in order and searched as they are; of others
+// Reads the keys once. The files of a checkpoint are in order and searched as they are; for others
 // it keeps an index of the keys that it covers, 16 bytes each.
 class FileRows final : public RowFallback {
  public:

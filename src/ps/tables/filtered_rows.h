@@ -11,15 +11,15 @@
 namespace emblem {
 
 struct FilteredRows {
-  // Those of a range of parts. rows is [all, dim].
+  // Rows of a range of parts. rows is [all, dim].
   FilteredRows(const PartFilter& filter, std::span<const int64_t> all,
                std::span<const float> all_rows)
       : FilteredRows([&](int64_t key) { return filter.takes(key); }, all, all_rows) {}
-  // Those whose keys it takes.
+  // Rows whose keys it takes.
   template <class Takes>
-    requires std::predicate<Takes, int64_t>
-  FilteredRows(const Takes& takes, std::span<const int64_t> all,
-               std::span<const float> all_rows) {
+  requires std::predicate<Takes, int64_t> FilteredRows(const Takes& takes,
+                                                       std::span<const int64_t> all,
+                                                       std::span<const float> all_rows) {
     const size_t dim = all.empty() ? 0 : all_rows.size() / all.size();
     for (size_t i = 0; i < all.size(); ++i) {
       if (!takes(all[i])) continue;

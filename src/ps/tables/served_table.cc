@@ -92,8 +92,8 @@ void ServedTable::fetch_lost(std::span<const int64_t> keys, std::span<float> row
   if (files == nullptr ||
       !std::all_of(keys.begin(), keys.end(), [&](int64_t key) { return files->covers(key); })) {
     throw Error(ErrorCode::kUnavailable, cat("table ", settings_.name,
-                                             ": redis has lost rows or has damaged ones; they are "
-                                             "filled in again, try again soon"));
+                                             ": redis lost or damaged rows; they are being "
+                                             "restored; try again later"));
   }
   const Stopwatch watch;
   const auto hits = static_cast<uint64_t>(files->fetch(keys, rows, found));

@@ -186,7 +186,7 @@ void KafkaUpdates::State::subscribe() {
   }
 }
 
-// Those that exist by now, or null when Kafka does not say.
+// Partitions that exist by now, or null when Kafka does not know.
 KafkaPartitions KafkaUpdates::State::partitions_of_topics() {
   std::vector<std::string> names;
   {

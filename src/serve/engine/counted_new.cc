@@ -28,7 +28,7 @@ size_t size(align_val_t alignment) { return static_cast<size_t>(alignment); }
 
 }  // namespace
 
-// All forms: sanitizers replace those that a program leaves out by their own.
+// All forms: sanitizers replace those that a program omits by their own.
 
 void* operator new(size_t bytes) { return allocate(bytes, 0); }
 void* operator new[](size_t bytes) { return allocate(bytes, 0); }

@@ -11,7 +11,7 @@
 
 namespace emblem {
 
-// Those of gRPC's statuses that have no ErrorCode are named here.
+// Status codes of gRPC; those without an ErrorCode have names here.
 enum class GrpcCode {
   kOk = 0,
   kDeadlineExceeded = 4,

@@ -1,4 +1,4 @@
-// Who may use which path of the HTTP server.
+// Clients that may use a path of the HTTP server.
 #include <gmock/gmock.h>
 
 #include "serve/http/client_test.h"

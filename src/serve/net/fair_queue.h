@@ -9,8 +9,9 @@
 
 namespace emblem {
 
-// Whom an item belongs to. Hosts have equal shares, and so have the connections of a host: many
-// connections bring a client no more, and clients behind one proxy have shares of their own.
+// The client that an item belongs to. Hosts have equal shares, and so have the connections of a
+// host: many connections bring a client no more, and clients behind one proxy have shares of their
+// own.
 struct ClientKey {
   uint64_t host = 0;
   uint64_t connection = 0;

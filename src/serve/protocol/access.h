@@ -50,7 +50,7 @@ struct AccessOptions {
   bool allow_remote_shared_memory = false;  // also for clients on other machines
 };
 
-// Who asks. Views must be valid during the call alone.
+// The client of a request. Views must be valid during the call only.
 struct Caller {
   std::string_view authorization;  // the header of that name
   bool is_local = false;           // the peer is a loopback address or a Unix socket

@@ -230,7 +230,7 @@ void Tracing::write(const RequestTrace& trace) {
   if (traces_in_file_++ > 0) std::fseek(file_, -1, SEEK_CUR);
   std::fprintf(file_, "%s%s]", traces_in_file_ == 1 ? "[" : ",", text.c_str());
   if (std::fflush(file_) == 0) return;
-  log_warn(cat("traces end here: ", options_.file, " cannot be written: ", std::strerror(errno)));
+  log_warn(cat("tracing stopped: ", options_.file, " cannot be written: ", std::strerror(errno)));
   is_on_ = false;
 }
 

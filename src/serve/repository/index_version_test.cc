@@ -478,7 +478,7 @@ TEST_F(IndexVersionTest, ItemsThatCannotBeEncodedAreRefused) {
   const std::string header = "sku,item,price,in_stock,new\n";
   EXPECT_THAT(refusal(header), HasSubstr("bad.csv has no rows"));
   EXPECT_THAT(refusal(header + "7,1,0.5,1,0\n8,2,0.5,1,0\n7,3,0.5,1,0\n"),
-              AllOf(HasSubstr("row 3"), HasSubstr("item 7 is there twice")));
+              AllOf(HasSubstr("row 3"), HasSubstr("duplicate item 7; ids must be unique")));
   EXPECT_THAT(refusal(header + "x7,1,0.5,1,0\n"),
               AllOf(HasSubstr("row 1"), HasSubstr("column \"sku\" is \"x7\"")));
   EXPECT_THAT(refusal(header + "7,1,0.5,1,0\n8,1,0.5,yes,0\n"),

@@ -93,7 +93,7 @@ ModelServer::ModelServer(ModelServerOptions options)
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored))
       log_warn(cat("--deltas ", model, "=", folder,
-                   ": there is no such folder yet; deltas are applied once there is one"));
+                   ": folder not found; deltas are applied once it exists"));
     tables_.watch_deltas(model, folder);
   }
   if (options_.control == ModelServerOptions::Control::kPoll || options_.retry_seconds > 0)

@@ -60,7 +60,7 @@ class FetchedRows : public Lookup {
     inner_->backward(context, gradients, {scale, learning_rate, step});
   }
   void check(const Context& context) override { inner_->check(context); }
-  // Those that ask count.
+  // Requesting ranks count them.
   std::vector<LookupCounts> take_counts(const Context&) override { return {}; }
 
  private:

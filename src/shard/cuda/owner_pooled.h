@@ -52,7 +52,8 @@ class OwnerPooled : public LookupPart {
                    std::span<const PartFeature> features, const LookupSettings& settings);
   int64_t element_bytes() const { return size_of(ranks_.precision); }
   AnyView view(Buffer<char>& memory, int64_t rows, int64_t width) const;
-  // Vectors of this rank's bags, from or to each owner; of all bags here, to or from each rank.
+  // Vectors of this rank's bags, from or to each owner. Vectors of all bags here, to or from each
+  // rank.
   std::vector<Piece> own_pieces();
   std::vector<Piece> pooled_pieces();
   void exchange_gradients(const Context& context, ConstAnyView gradients);

@@ -29,7 +29,8 @@ namespace emblem::cuda {
 // thrown by a later call, at the latest by check(). Used by one thread.
 class RequesterPooled : public LookupPart {
  public:
-  // Whom it asks for rows: the ranks that hold them, or, as far as they are on other hosts, relays.
+  // Ranks that it asks for rows: those that hold them, or, as far as they are on other hosts,
+  // relays.
   enum class Asks { kHolders, kRelays };
   // `width` of the whole output. With settings.placed, keys have places in the output and no bags.
   RequesterPooled(const Context& context, std::span<const TableSlice> tables,

@@ -72,7 +72,7 @@ std::vector<RedisNode*> RedisCluster::known_nodes() const {
   std::shared_lock lock(mutex_);
   std::vector<RedisNode*> nodes;
   for (const auto& [name, node] : nodes_) nodes.push_back(node.get());
-  // Those that answered last first.
+  // Nodes that answered their last request come first.
   std::stable_partition(nodes.begin(), nodes.end(), [](RedisNode* at) { return !at->pausing(); });
   return nodes;
 }

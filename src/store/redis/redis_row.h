@@ -1,6 +1,6 @@
 // store/redis/redis_row.h - a row as the value of a field in Redis: its floats, as HPS writes them,
 // and after them, unless that is off, the byte 1 and a checksum of key and floats. The odd size
-// tells rows with and without a checksum apart, whatever their dimension.
+// distinguishes rows with a checksum from those without, whatever their dimension.
 #pragma once
 
 #include <cstdint>

@@ -60,8 +60,7 @@ class ItemCollector {
     EMBLEM_REQUIRE(fields.size() == 1 + columns_.attributes.size(), where, " has ", fields.size(),
                    " of the ", 1 + columns_.attributes.size(), " columns of ids and attributes");
     const int64_t id = parse_item_id(fields[0], columns_.id, where);
-    EMBLEM_REQUIRE(ids_.insert(id).second, where, ": item ", id,
-                   " is there twice; an index has each item once");
+    EMBLEM_REQUIRE(ids_.insert(id).second, where, ": duplicate item ", id, "; ids must be unique");
     items_.ids.push_back(id);
     if (columns_.attributes.empty()) return;
     uint64_t bits = 0;

@@ -28,10 +28,10 @@ struct EncodedItems {
 int64_t parse_item_id(const std::string& text, const std::string& column, const std::string& where);
 
 // Encodes the rows of `items` that fulfil `filters` (all of them without any), in their order. Only
-// the columns of the item tower are read, and `columns`. Bad rows are left out; throws kCorruption
+// the columns of the item tower are read, and `columns`. Bad rows are skipped; throws kCorruption
 // where there are more than data_config.max_bad_rows. Throws kInvalidArgument for a model without
 // an item tower, which `model` must have been restored for (RestoredFor::kPrediction), for a file
-// without items, for ids that are no whole numbers or are there twice, and for vectors with NaN.
+// without items, for ids that are not whole numbers or not unique, and for vectors with NaN.
 EncodedItems encode_items(RestoredModel& model, const std::string& items,
                           const ItemColumns& columns, const std::vector<std::string>& filters = {},
                           const PassWatch& watch = {});

@@ -21,8 +21,8 @@ namespace emblem {
 // Used by one thread.
 class ProgressiveValidation {
  public:
-  // Validates over windows of train_config.progressive_eval_rows; of files, and with 0, there is
-  // none. `config` and `layout` outlive it. Throws Error for a metric that cannot be computed.
+  // Validates over windows of train_config.progressive_eval_rows; none with files, and
+  // with 0. `config` and `layout` outlive it. Throws Error for a metric that cannot be computed.
   ProgressiveValidation(const config::PipelineConfig& config, const FeatureLayout& layout,
                         const World& world);
 

@@ -32,8 +32,7 @@ void RankPredictions::add(const Batch& batch, const std::vector<View<const float
     }
     first += rows;
   }
-  EMBLEM_REQUIRE(first == static_cast<size_t>(batch.rows),
-                 "a stream does not say where its rows are in the data set");
+  EMBLEM_REQUIRE(first == static_cast<size_t>(batch.rows), "a batch has no row positions");
 }
 
 void RankPredictions::send() {

@@ -24,7 +24,7 @@ struct Numbers {
   int64_t rows, cols;
 };
 
-// Those among which a feature's are: of rows, or of the elements of its sequence.
+// Numbers that contain the feature's: of rows, or of the elements of its sequence.
 Numbers numbers_of(const FeatureSpec& feature, const FeatureLayout& layout, const Batch& batch) {
   if (feature.sequence < 0) return {batch.dense.data(), batch.rows, layout.dense_cols};
   const auto at = static_cast<size_t>(feature.sequence);

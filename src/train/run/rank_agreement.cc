@@ -71,7 +71,7 @@ uint64_t checksum_of_ends(const std::string& path, uint64_t bytes) {
 
 struct InputFacts {
   uint64_t bytes = 0;
-  std::string content;  // what tells it apart from other content of this size
+  std::string content;  // distinguishes it from other content of this size
 };
 
 InputFacts facts_of_input(const std::string& path) {

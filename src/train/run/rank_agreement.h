@@ -13,8 +13,8 @@
 
 namespace emblem {
 
-// The same files to train and to evaluate on: their names, sizes, first and last 64 KiB; of objects
-// what the store says of them (size, ETag), and the checksums of data sets that Emblem wrote.
+// The same files to train and to evaluate on: their names, sizes, first and last 64 KiB; objects:
+// what the store knows (size, ETag), and the checksums of data sets that Emblem wrote.
 void require_same_data(const World& world, const config::PipelineConfig& config,
                        const Storage& storage);
 void require_same_input(const World& world, const std::string& input, const Storage& storage);

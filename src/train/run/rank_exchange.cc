@@ -42,9 +42,9 @@ RankExchange rank_exchange_of(const Context& context, const World& world,
                            host_dedup_of(config, world.ranks->hosts(), context.device)};
   if (found.host_dedup != HostDedup::kNone)
     log_info(
-        cat("a row comes to each of ", HostGroups(world.ranks->hosts(), 0).hosts(),
-            " hosts once a step",
-            found.host_dedup == HostDedup::kRowsAndSums ? ", and leaves it as one gradient" : ""));
+        cat("each row is sent once per step to each of ",
+            HostGroups(world.ranks->hosts(), 0).hosts(), " hosts (dedup_per_host)",
+            found.host_dedup == HostDedup::kRowsAndSums ? "; so is the sum of its gradients" : ""));
   return found;
 }
 

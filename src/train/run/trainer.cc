@@ -190,7 +190,7 @@ auto Trainer::guarded(Body&& body) {
 // ---- steps ----
 
 bool Trainer::step() {
-  EMBLEM_REQUIRE(batches_, "a run without data of its own: give a batch to each step");
+  EMBLEM_REQUIRE(batches_, "this run has no data of its own; pass a batch to step()");
   return guarded([this] {
     // A run that was stopped between a step and the evaluation that was due then.
     if (rows_ == 0 && state_.evaluation_due) {
@@ -207,7 +207,7 @@ bool Trainer::step() {
 }
 
 bool Trainer::step(const Batch& batch) {
-  EMBLEM_REQUIRE(given_, "a run with data of its own learns no batches that are given");
+  EMBLEM_REQUIRE(given_, "this run reads its own data; call step() without a batch");
   return guarded([&] {
     if (outcome_ || intervals_.steps_left(learner_.steps()) == 0) return false;
     const StepBatches* next = given_->take(batch, options_.cancel.is_cancelled());
@@ -438,7 +438,8 @@ void Trainer::end_steps() {
   watch_.sum_lookups();
   bad_rows_ = batches_ ? batches_->bad_rows() : 0;
   sum_all(Context{}, *world().ranks, std::span(&bad_rows_, 1));
-  // Of an interrupted run at its very end: its loaders may wait for a store that does not answer.
+  // An interrupted run keeps its loaders to its very end: they may wait for a store that does not
+  // answer.
   if (outcome_ != TrainOutcome::kInterrupted) batches_.reset();
 }
 

@@ -15,7 +15,7 @@ enum class Combiner { kNone, kSum, kMean, kMin, kMax, kCount, kGapMin, kGapMax }
 Combiner parse_combiner(const std::string& text, const std::string& feature);
 
 // `values` has at least one; kNone takes the first. A gap is the difference between a value and
-// the next larger one; of one value it is 0.
+// the next larger one; 0 for a single value.
 double combine_values(Combiner combiner, std::span<const double> values);
 
 }  // namespace emblem

@@ -65,7 +65,7 @@ class BinaryDecoder final : public Decoder {
                                  HostVector<char>& buffer) const;
   void spread_columns(const BinaryPart& part, const std::vector<char*>& tables, Block& block) const;
   bool keeps(const BinaryPart& part, const std::vector<char*>& tables, int64_t record) const;
-  // Those of the part's fields that are read, in any order and more than once.
+  // Fields of the part that are read, in any order and more than once.
   std::vector<int> fields_read() const;
   void keep_rows(const BinaryPart& part, const std::vector<char*>& tables, int64_t rows,
                  TextColumn& kept) const;

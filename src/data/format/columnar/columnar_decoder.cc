@@ -345,8 +345,8 @@ std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
 
 namespace {
 
-// Those that are not null. Files without rows stay, so that a row's place in samples does not
-// depend on them, unless they have 0 bytes.
+// Opened files; those of 0 bytes are skipped. Others without rows stay, so that a row's place in
+// samples does not depend on them.
 std::vector<std::unique_ptr<ColumnarFile>> readable_files(
     const std::string& input, const std::vector<std::string>& paths,
     std::vector<std::unique_ptr<ColumnarFile>> files) {

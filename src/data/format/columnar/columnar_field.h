@@ -31,8 +31,8 @@ struct ColumnarField {
   ValueType values() const;
 };
 
-// How a column is read: with what type and, of text, whether by codes; of kDouble as text, whether
-// with all digits.
+// How a column is read: with what type; text: whether by codes; kDouble as text: whether with all
+// digits.
 struct ColumnRead {
   int field = 0;  // index into ColumnarFile::fields
   ColumnType type = ColumnType::kFloat;

@@ -224,7 +224,7 @@ std::shared_ptr<arrow::Array> array_of(const ColumnSpec& spec, const Column& col
                  " changes its type between blocks");
   EMBLEM_REQUIRE(spec.lists > 0 || (column.offsets.empty() && column.sequence_offsets.empty()),
                  "column ", in_quotes(spec.name),
-                 " holds several values in a row, but was said to hold one");
+                 " has several values per row but is declared with one");
   EMBLEM_REQUIRE(spec.weighted || column.weights.empty(), "column ", in_quotes(spec.name),
                  " holds weighted values, which are written as lists only");
   std::shared_ptr<arrow::Array> array = leaf_array(spec, column);
@@ -243,7 +243,7 @@ std::shared_ptr<arrow::Array> array_of(const ColumnSpec& spec, const Column& col
   }
   if (spec.lists == 0) return array;
   EMBLEM_REQUIRE(!is_sequence || column.offsets.empty(), "column ", in_quotes(spec.name),
-                 " holds sequences of bags, but was said to hold bags");
+                 " has sequences of bags but is declared with bags");
   return list_array(is_sequence ? column.sequence_offsets : column.offsets, rows, array, spec.name);
 }
 

@@ -11,8 +11,8 @@
 
 namespace emblem {
 
-// Why the text of a value, which is not missing, is not of the declared type; "": it is. Of lists
-// the text is that of one value; of maps and text nothing is wrong.
+// Why the text of a value, which is not missing, is not of the declared type; "": it is. For lists
+// the text is that of one value; maps and text have no problems.
 std::string declared_value_problem(config::FieldType declared, std::string_view text);
 
 // Why a column of a file with types is not of the declared type, for a warning; "": it is, or it is

@@ -30,7 +30,7 @@ namespace {
 
 constexpr int64_t kMostRequestBytes = int64_t{1} << 24;
 
-arrow::Status lost() { return arrow::Status::IOError("the process that asked is gone"); }
+arrow::Status lost() { return arrow::Status::IOError("the parent process has ended"); }
 
 // The file as the process that asks reads it.
 class AskedFile final : public arrow::io::RandomAccessFile {

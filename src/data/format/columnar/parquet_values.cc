@@ -136,7 +136,7 @@ struct Numbers {
   }
 };
 
-// Those that a Column holds as they are stored.
+// Numbers that a Column holds as they are stored.
 template <class Element>
 struct PlainNumbers : Numbers<Element> {
   static constexpr bool kIsFloat = std::is_same_v<Element, float>;

@@ -19,7 +19,7 @@ using RowProblem = std::pair<int64_t, std::string>;
 
 // - One value per row: as it is. Text is one value, a bag or a sequence by the request's
 // separators.
-// - A list: the bag of a row; of a sequence its elements; where a request wants one value, lists
+// - A list: the bag of a row, or the elements of a sequence; where a request wants one value, lists
 //   of one value, and empty ones, which are missing values. Other lists are bad rows.
 // - A list of lists: a sequence of bags.
 // - Weights are kept where the request asks for them.

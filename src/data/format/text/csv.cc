@@ -80,7 +80,7 @@ class CsvDecoder final : public TextDecoder {
                                    where);
   }
 
-  // Those of the fields and else those that fit all rows: a column may turn to text at its end.
+  // Declared types, else those that fit all rows: a column may turn to text at its end.
   std::vector<ColumnRequest> natural_types(const DataSource& source, const std::string& where,
                                            std::vector<ColumnSpec>& columns) {
     std::vector<ColumnRequest> requests;

@@ -24,7 +24,7 @@ class ContentCheck {
   // `expected` ("": nothing); "" if it is.
   //
   // ETags of S3 are MD5s, but not in buckets that are encrypted by keys of their own (SSE-KMS,
-  // SSE-C), and nothing tells them apart beforehand. TLS protects what it carries: if there no
+  // SSE-C), and nothing distinguishes them beforehand. TLS protects what it carries: if there no
   // ETag of the bucket has fitted so far, they are taken for those of such a bucket, which a
   // warning says once. Without TLS that is an error. EMBLEM_CHECK_ETAGS=0: nothing is compared.
   std::string problem(const ObjectUri& uri, const std::string& expected, const std::string& found);

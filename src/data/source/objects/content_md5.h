@@ -13,7 +13,7 @@ namespace emblem {
 // Whether an MD5 of md5_of_etag() is that of an object which was uploaded in parts.
 bool is_md5_of_parts(std::string_view md5);
 
-// Of an object that was uploaded in N parts, S3 has the MD5 of the MD5s of the parts, and N, but
+// For an object that was uploaded in N parts, S3 has the MD5 of the MD5s of the parts, and N, but
 // not their size. Those sizes are tried that give N parts and that programs use: whole MiB, or
 // round numbers of them where these are many. Each costs one more pass over the content.
 class ContentMd5 {

@@ -25,8 +25,8 @@ class Md5 {
   uint64_t bytes_ = 0;
 };
 
-// The MD5 that an ETag of S3 is, in quotes or without: 32 digits of an object that was written by
-// one request; of one that was uploaded in parts their number, too ("DIGITS-12",
+// The MD5 that an ETag of S3 is, in quotes or without: 32 digits for an object that was written by
+// one request; for one that was uploaded in parts their number, too ("DIGITS-12",
 // data/source/objects/content_md5.h). "" for other ETags: weak ones, of other servers.
 std::string md5_of_etag(std::string_view etag);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{16} << 20;  // of an answer
 constexpr int kMostPages = 100;
-constexpr int64_t kLeastAgeSeconds = 24 * 3600;  // of an upload that nobody is working on
+constexpr int64_t kLeastAgeSeconds = 24 * 3600;  // of an upload that no process works on
 
 size_t take_text(char* data, size_t, size_t bytes, void* into) {
   auto& text = *static_cast<std::string*>(into);

@@ -50,12 +50,12 @@ class Capsules : public DeviceOp<Capsules> {
   void row_gradients(const OpContext& pass, int64_t r);
 
   CapsuleOptions options_;
-  // Of the last forward: shares of elements in capsules, and the sums v, which backward overwrites
+  // Shares of elements in capsules in the last forward, and the sums v, which backward overwrites
   // by their gradients.
   Buffer<float> shares_, sums_;
 };
 
-// Of x [elements, n] it reads how many elements a row has. Out [rows, capsules].
+// Reads only how many elements of x [elements, n] a row has. Out [rows, capsules].
 class CapsuleMask : public DeviceOp<CapsuleMask> {
  public:
   CapsuleMask(Tensor* x, const CapsuleOptions& options, float there, float missing, Tensor* out)

@@ -115,7 +115,7 @@ struct CapsuleRun {
     gradient = to_host(context, graph.gradient(x));
   }
 
-  // Of the elements that are read; at least one, of zeros.
+  // The elements that are read, or one of zeros.
   PaddedRow padded(size_t row, const CapsuleOptions& options) const {
     const int32_t longest = options.most_elements > 0 ? static_cast<int32_t>(options.most_elements)
                                                       : std::max(1, lengths[row]);

@@ -18,7 +18,7 @@ struct Linear::Products {
 
 namespace {
 
-// Numbers of rows: of the batch few, the full one and what is left at the end; of elements some.
+// Numbers of rows: few of batches (the full one, the last one), some of elements.
 constexpr size_t kMostPlans = 32;
 
 template <class F, bool kBias>

@@ -36,7 +36,7 @@ bool BatchQueue::push(Entry& entry, Time now) {
   entry.queued = now;
   if (timeout.count() > 0) entry.deadline = now + timeout;
   const int64_t before = rows_, after = rows_ + entry.rows;
-  const bool waits = waits_for_company() && !entry.deadline && options_.preferred.empty();
+  const bool waits = waits_for_others() && !entry.deadline && options_.preferred.empty();
   level.entries.push_back(std::move(entry));
   rows_ = after;
   // Waking a thread for each of a batch's requests costs more than the batch. The time that a batch
@@ -50,8 +50,8 @@ void BatchQueue::finished(const Measured& batch) {
   if (slo_) slo_->finished(batch.requests, batch.late);
 }
 
-bool BatchQueue::waits_for_company() const {
-  return slo_ ? slo_->expects_company() : options_.max_delay.count() > 0;
+bool BatchQueue::waits_for_others() const {
+  return slo_ ? slo_->expects_others() : options_.max_delay.count() > 0;
 }
 
 int64_t BatchQueue::target_rows() const {
@@ -113,7 +113,7 @@ size_t BatchQueue::count_to_take(Time now, bool flush, std::optional<Time>& wake
     }
   }
   if (preferred_count > 0) return preferred_count;
-  if (full || flush || rows >= target || !waits_for_company()) return count;
+  if (full || flush || rows >= target || !waits_for_others()) return count;
   const Time start = slo_ ? arrived + slo_->delay(rows, times_) : oldest + options_.max_delay;
   if (now >= start) return count;
   wake = start;

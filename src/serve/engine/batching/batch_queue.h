@@ -84,7 +84,7 @@ class BatchQueue {
   const ServiceTimes& times() const { return times_; }
 
   // Whether a request that finds the queue empty is to wait for others.
-  bool waits_for_company() const;
+  bool waits_for_others() const;
 
   size_t size() const;
   bool empty() const { return size() == 0; }

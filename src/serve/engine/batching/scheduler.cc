@@ -128,7 +128,7 @@ void Scheduler::count_arrival(BatchQueue::Time now) {
 // the next ones, to be batched.
 bool Scheduler::runs_inline(int64_t rows) const {
   if (blocking_ == Blocking::kPossible || running_ > 0 || !queue_.empty()) return false;
-  if (queue_.waits_for_company()) return false;
+  if (queue_.waits_for_others()) return false;
   const auto expected = queue_.times().mean(rows);
   return expected && *expected <= kInlineLimit && between_arrivals_ >= 2 * *expected;
 }

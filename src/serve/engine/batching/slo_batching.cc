@@ -80,7 +80,7 @@ void SloBatching::finished(int64_t requests, int64_t late) {
   const double late_share = static_cast<double>(late) / static_cast<double>(requests);
   margin_ =
       std::clamp(margin_ + kStep * target * (late_share - kLateShare), 0.0, kMostMargin * target);
-  company_ += (static_cast<double>(requests - 1) - company_) / 4;
+  others_ += (static_cast<double>(requests - 1) - others_) / 4;
   ++batches_;
 }
 

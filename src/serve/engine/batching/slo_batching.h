@@ -13,7 +13,7 @@
 // with each whose are not, in the proportion of 1 to 200, so that it settles where p99 is within
 // the target. It never exceeds half of T: late answers may be due to an overload, which smaller
 // batches would make worse. Where waiting brings no further requests (the last batches had hardly
-// any company), batches do not wait, except for one in 64, which finds out whether it would now.
+// any others), batches do not wait, except for one in 64, which finds out whether it would now.
 //
 // Not thread-safe. The caller passes the time.
 #pragma once
@@ -66,7 +66,7 @@ class SloBatching {
   // What is left for waiting, from the arrival of a batch's oldest request on, when the batch has
   // `rows`. Never negative.
   Nanoseconds delay(int64_t rows, const ServiceTimes& times) const;
-  bool expects_company() const { return company_ >= kEnoughCompany || batches_ % kProbeEvery == 0; }
+  bool expects_others() const { return others_ >= kEnoughOthers || batches_ % kProbeEvery == 0; }
 
   // A batch is done; `late` of its requests were answered after T.
   void finished(int64_t requests, int64_t late);
@@ -74,12 +74,12 @@ class SloBatching {
  private:
   Nanoseconds margin() const { return Nanoseconds(static_cast<int64_t>(margin_)); }
 
-  static constexpr double kEnoughCompany = 0.5;
+  static constexpr double kEnoughOthers = 0.5;
   static constexpr uint64_t kProbeEvery = 64;
 
   Nanoseconds target_;
-  double margin_;       // ns
-  double company_ = 0;  // requests of a batch beside its first; a moving mean
+  double margin_;      // ns
+  double others_ = 0;  // requests of a batch beside its first; a moving mean
   uint64_t batches_ = 0;
 };
 

@@ -71,7 +71,7 @@ std::string ServedTables::problem() const {
   if (server_ == nullptr || server_->config().volatile_db.ready_while_rows_are_lost) return {};
   for (const auto& [name, table] : model_->tables()) {
     if (table->lost_parts() > 0)
-      return cat("redis has lost rows of table ", name, ", which are filled in again");
+      return cat("redis has lost rows of table ", name, ", which are being restored");
   }
   return {};
 }

@@ -43,7 +43,7 @@ class RetrievalRequest {
   // attributes that the index does not have.
   void check(int64_t rows, const IndexSettings& index) const;
 
-  // Of a checked request.
+  // For a checked request.
   int64_t top_k(int64_t row) const;
   int64_t most_top_k(int64_t rows) const;
   std::vector<int64_t> excluded(int64_t row) const;

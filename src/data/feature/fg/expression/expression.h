@@ -33,7 +33,7 @@ class Expression {
   static constexpr int kMaxDepth = 200;
 
   // `values` has those of each variable, in the order of parse(). Where two have several numbers
-  // and not equally many, those that are not there are `fill`; of no numbers it makes one `fill`.
+  // and not equally many, missing ones are `fill`; without any numbers the result is one `fill`.
   // The result is valid until the next evaluation with the same workspace.
   Values evaluate(std::span<const Values> values, double fill, Workspace& workspace) const;
 
