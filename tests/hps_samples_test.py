@@ -151,8 +151,8 @@ class HpsSamples(unittest.TestCase):
 
     def test_what_has_no_effect_is_logged_once(self):
         lines = [line for line in self.server.lines if "without effect" in line]
-        self.assertEqual(len([line for line in lines if "hps.json: models[0]" in line]), 1, lines)
-        self.assertEqual(len([line for line in lines if "hps.json: volatile_db" in line and "max_get_batch_size" in line]), 1)
+        self.assertEqual(len([line for line in lines if "hps.json.models[0]" in line]), 1, lines)
+        self.assertEqual(len([line for line in lines if "hps.json.volatile_db" in line and "max_get_batch_size" in line]), 1)
         parameters = [line for line in lines if "hps_test/config.pbtxt: parameters" in line]
         self.assertEqual(len(parameters), 1, lines)
         self.assertIn("embeddingkey_long_type", parameters[0])

@@ -11,6 +11,7 @@
 
 #include "core/system/interrupt.h"
 #include "core/system/log.h"
+#include "core/system/seconds_since.h"
 #include "core/threads/start_thread.h"
 #include "data/source/remote_storage.h"
 #include "data/source/retry.h"
@@ -19,7 +20,7 @@
 namespace emblem {
 namespace {
 
-constexpr double kSlowestBytesPerSecond = 4e6;  // of an upload
+constexpr double kSlowestStoreRate = 4e6;  // bytes per second of an upload
 
 }  // namespace
 
@@ -67,8 +68,8 @@ void ExitWatch::watch(const std::shared_ptr<State>& state) {
       continue;
     }
     const double patience =
-        state->seconds + static_cast<double>(store.under_way) / kSlowestBytesPerSecond;
-    if (std::chrono::duration<double>(Clock::now() - since).count() < patience) continue;
+        state->seconds + static_cast<double>(store.under_way) / kSlowestStoreRate;
+    if (seconds_since(since) < patience) continue;
     const std::lock_guard lock(state->mutex);
     if (!state->has_begun) continue;
     log_error(cat("the store has not answered for ", std::lround(patience), " s; ", state->notice));

@@ -22,6 +22,7 @@ namespace {
 // Options that are parsed after the command line.
 struct SynthArguments {
   SynthOptions options;
+  std::string preset = "criteo";
   std::string pipeline;  // the file of --for
   std::vector<std::string> set;
   int64_t divide_tables = 1;
@@ -51,7 +52,7 @@ SynthOptions to_synth_options(const SynthArguments& arguments) {
 PipelineSynthOptions to_pipeline_options(const SynthArguments& arguments) {
   const SynthOptions options = to_synth_options(arguments);
   PipelineSynthOptions result;
-  result.name = arguments.pipeline.empty() ? options.preset : arguments.pipeline;
+  result.name = arguments.pipeline.empty() ? arguments.preset : arguments.pipeline;
   result.out = options.out;
   result.rows = options.rows;
   result.test_rows = options.test_rows;
@@ -68,7 +69,7 @@ void run_for_pipeline(const SynthArguments& arguments, const Context& context) {
   const PipelineSynthOptions options = to_pipeline_options(arguments);
   config::PipelineConfig config;
   if (arguments.pipeline.empty()) {
-    config = preset_pipeline(arguments.options.preset);
+    config = preset_pipeline(arguments.preset);
   } else {
     config = load_pipeline(arguments.pipeline, arguments.set);
     check_pipeline(config);
@@ -129,9 +130,9 @@ void run(const SynthArguments& arguments) {
   ThreadPool threads(arguments.threads);
   Context context;
   context.threads = &threads;
-  if (arguments.pipeline.empty() && arguments.options.preset == "retrieval")
+  if (arguments.pipeline.empty() && arguments.preset == "retrieval")
     return run_retrieval(arguments, context);
-  if (!arguments.pipeline.empty() || arguments.options.preset != "criteo")
+  if (!arguments.pipeline.empty() || arguments.preset != "criteo")
     return run_for_pipeline(arguments, context);
   const SynthOptions options = to_synth_options(arguments);
   SynthResult result;
@@ -156,7 +157,7 @@ void add_synth(Command& program) {
       "AUC is known");
   const auto arguments = std::make_shared<SynthArguments>();
   SynthOptions& options = arguments->options;
-  command.option("--preset", options.preset, "NAME",
+  command.option("--preset", arguments->preset, "NAME",
                  "Shape of the data: criteo, taobao, ccp, census or retrieval");
   command.option(
       "--for", arguments->pipeline, "FILE",

@@ -1,19 +1,58 @@
 #include "kernels/matmul_cuda.h"
 
+#include <cublasLt.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "core/device/cuda_check.h"
-#include "kernels/cublaslt.h"
+#include "core/system/dynamic_library.h"
 
 namespace emblem::cuda {
 namespace {
+
+// The functions of cuBLASLt, which is loaded when a GPU first needs it: the library takes 200 MB of
+// memory and 0.1 s of every start, which runs on the CPU should not pay for.
+// clang-format off
+#define EMBLEM_CUBLASLT_FUNCTIONS(X) \
+  X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtGetStatusName) X(cublasLtMatmul) \
+  X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
+  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate) \
+  X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy)
+// clang-format on
+
+struct CublasLt {
+#define EMBLEM_CUBLASLT_MEMBER(name) decltype(&::name) name;
+  EMBLEM_CUBLASLT_FUNCTIONS(EMBLEM_CUBLASLT_MEMBER)
+#undef EMBLEM_CUBLASLT_MEMBER
+};
+
+CublasLt load_cublas_lt() {
+  const int major = CUDART_VERSION / 1000;
+  const DynamicLibrary library(
+      cat("libcublasLt.so.", major),
+      cat("matrix products on a GPU need it: install the libraries of CUDA ", major,
+          " or add their folder to LD_LIBRARY_PATH"));
+  CublasLt lt;
+#define EMBLEM_CUBLASLT_FIND(name) library.find(#name, lt.name);
+  EMBLEM_CUBLASLT_FUNCTIONS(EMBLEM_CUBLASLT_FIND)
+#undef EMBLEM_CUBLASLT_FIND
+  return lt;
+}
+
+// Throws kUnavailable when the library is not there. Thread-safe.
+const CublasLt& cublas_lt() {
+  static const CublasLt lt = load_cublas_lt();
+  return lt;
+}
 
 void check(cublasStatus_t status, const char* doing) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const auto code =
       status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kOutOfMemory : ErrorCode::kInternal;
-  throw Error(code, cat("cuBLASLt failed while ", doing, ": ", cublas_lt().status_name(status)));
+  throw Error(
+      code, cat("cuBLASLt failed while ", doing, ": ", cublas_lt().cublasLtGetStatusName(status)));
 }
 
 cudaDataType_t type_of(DType type) {
@@ -41,25 +80,30 @@ uint32_t alignment_of(const void* data) {
 }
 
 struct DestroyLayout {
-  void operator()(cublasLtMatrixLayout_t layout) const { cublas_lt().layout_destroy(layout); }
+  void operator()(cublasLtMatrixLayout_t layout) const {
+    cublas_lt().cublasLtMatrixLayoutDestroy(layout);
+  }
 };
 using Layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, DestroyLayout>;
 
 // To cuBLAS, whose matrices are column-major, a row-major [rows, cols] one is [cols, rows].
 Layout layout_of(DType type, int64_t rows, int64_t cols, int64_t stride = 0) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublas_lt().layout_create(&layout, type_of(type), cols, rows, stride == 0 ? cols : stride),
+  check(cublas_lt().cublasLtMatrixLayoutCreate(&layout, type_of(type), cols, rows,
+                                               stride == 0 ? cols : stride),
         "describing a matrix");
   return Layout(layout);
 }
 
 struct DestroyOperation {
-  void operator()(cublasLtMatmulDesc_t desc) const { cublas_lt().desc_destroy(desc); }
+  void operator()(cublasLtMatmulDesc_t desc) const { cublas_lt().cublasLtMatmulDescDestroy(desc); }
 };
 using Operation = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, DestroyOperation>;
 
 struct DestroyPreference {
-  void operator()(cublasLtMatmulPreference_t p) const { cublas_lt().preference_destroy(p); }
+  void operator()(cublasLtMatmulPreference_t p) const {
+    cublas_lt().cublasLtMatmulPreferenceDestroy(p);
+  }
 };
 using Preference =
     std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, DestroyPreference>;
@@ -67,10 +111,11 @@ using Preference =
 // C^T = op(B)^T op(A)^T: B comes first.
 Operation operation_of(const MatmulPlan& plan) {
   cublasLtMatmulDesc_t desc = nullptr;
-  check(cublas_lt().desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  check(cublas_lt().cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "describing a product");
   Operation operation(desc);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    check(cublas_lt().desc_set_attribute(desc, attribute, &value, sizeof(value)),
+    check(cublas_lt().cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)),
           "describing a product");
   };
   const auto turned = [](Transpose t) { return t == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -86,11 +131,12 @@ Operation operation_of(const MatmulPlan& plan) {
 
 Preference preference_of(const MatmulPlan& plan) {
   cublasLtMatmulPreference_t created = nullptr;
-  check(cublas_lt().preference_create(&created), "planning a product");
+  check(cublas_lt().cublasLtMatmulPreferenceCreate(&created), "planning a product");
   Preference preference(created);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check(cublas_lt().preference_set_attribute(created, attribute, &value, sizeof(value)),
-          "planning a product");
+    check(
+        cublas_lt().cublasLtMatmulPreferenceSetAttribute(created, attribute, &value, sizeof(value)),
+        "planning a product");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<uint64_t>(MatmulLibrary::kWorkspaceBytes));
@@ -130,11 +176,13 @@ class TimedEvent {
 
 MatmulLibrary::MatmulLibrary() : workspace_(Device::kCuda, kWorkspaceBytes) {
   cublasLtHandle_t handle = nullptr;
-  check(cublas_lt().create(&handle), "starting");
+  check(cublas_lt().cublasLtCreate(&handle), "starting");
   handle_ = handle;
 }
 
-MatmulLibrary::~MatmulLibrary() { cublas_lt().destroy(static_cast<cublasLtHandle_t>(handle_)); }
+MatmulLibrary::~MatmulLibrary() {
+  cublas_lt().cublasLtDestroy(static_cast<cublasLtHandle_t>(handle_));
+}
 
 struct Matmul::State {
   const MatmulLibrary& library;
@@ -160,24 +208,24 @@ Matmul::~Matmul() = default;
 int Matmul::State::find_ways(cublasLtMatmulHeuristicResult_t* found, int most) const {
   const Preference preference = preference_of(plan);
   int count = 0;
-  const cublasStatus_t status = cublas_lt().algo_get_heuristic(
+  const cublasStatus_t status = cublas_lt().cublasLtMatmulAlgoGetHeuristic(
       static_cast<cublasLtHandle_t>(library.handle()), operation.get(), b.get(), a.get(), c.get(),
       c.get(), preference.get(), most, found, &count);
   if (status != CUBLAS_STATUS_SUCCESS) count = 0;
   if (count == 0 && plan.epilogue == Epilogue::kNone)
-    throw Error(
-        ErrorCode::kInternal,
-        cat("cuBLASLt has no product of [", plan.m, ", ", plan.k, "] and [", plan.k, ", ", plan.n,
-            "] in ", name_of(plan.input_type), " (", cublas_lt().status_name(status), ")"));
+    throw Error(ErrorCode::kInternal,
+                cat("cuBLASLt has no product of [", plan.m, ", ", plan.k, "] and [", plan.k, ", ",
+                    plan.n, "] in ", name_of(plan.input_type), " (",
+                    cublas_lt().cublasLtGetStatusName(status), ")"));
   return count;
 }
 
 cublasStatus_t Matmul::State::enqueue(const Context& context) const {
   const float alpha = 1.0f;
-  return cublas_lt().matmul(static_cast<cublasLtHandle_t>(library.handle()), operation.get(),
-                            &alpha, plan.b, b.get(), plan.a, a.get(), &plan.beta, plan.c, c.get(),
-                            plan.c, c.get(), &algorithm, library.workspace(), workspace_bytes,
-                            context.stream);
+  return cublas_lt().cublasLtMatmul(static_cast<cublasLtHandle_t>(library.handle()),
+                                    operation.get(), &alpha, plan.b, b.get(), plan.a, a.get(),
+                                    &plan.beta, plan.c, c.get(), plan.c, c.get(), &algorithm,
+                                    library.workspace(), workspace_bytes, context.stream);
 }
 
 std::unique_ptr<Matmul::State> Matmul::describe(const MatmulLibrary& library,

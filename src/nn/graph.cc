@@ -85,8 +85,6 @@ void require_vectors(const char* op, const Tensor& x, int64_t dim) {
                  " columns, which do not make whole vectors of dimension ", dim);
 }
 
-Node Graph::dot_interaction(Node x, int64_t dim) { return dlrm_interaction({}, x, dim); }
-
 Node Graph::dlrm_interaction(Node first, Node x, int64_t dim) {
   Tensor* in = state_->tensor(x, "interaction");
   Tensor* head = first.id < 0 ? nullptr : state_->tensor(first, "interaction");

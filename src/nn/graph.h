@@ -138,11 +138,9 @@ class Graph {
   Node layer_norm_vectors(Node x, int64_t dim);
   Node activation(Node x, Activation activation);
   Node dropout(Node x, float ratio);
-  // x is [rows, n * dim], n vectors; out [rows, n (n - 1) / 2]: their dot products, (1,0) (2,0)
-  // (2,1) ...
-  Node dot_interaction(Node x, int64_t dim);
-  // [first, dot products of first and x]: DLRM's interaction in one op. first is [rows, dim] (may
-  // be invalid, id -1), x is [rows, n * dim]; out [rows, dim + pairs] or [rows, pairs].
+  // [first, dot products of all pairs of vectors of first and x: (1,0) (2,0) (2,1) ...]: DLRM's
+  // interaction in one op. first is [rows, dim] (may be invalid, id -1), x is [rows, n * dim]; out
+  // [rows, dim + pairs] or [rows, pairs].
   Node dlrm_interaction(Node first, Node x, int64_t dim);
   // x is [rows, n * dim]; out [rows, dim] = ((sum v)^2 - sum v^2) / 2
   Node fm(Node x, int64_t dim);

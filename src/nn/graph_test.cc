@@ -287,7 +287,7 @@ TEST(Graph, RejectsShapesThatDoNotFit) {
   };
   fails([&] { g.sum({x, y}); }, "sum: 'x' has 10 columns and 'y' 4; they must be equal");
   fails([&] { g.multiply(x, y); }, "they must be equal");
-  fails([&] { g.dot_interaction(x, 4); },
+  fails([&] { g.dlrm_interaction({}, x, 4); },
         "'x' has 10 columns, which do not make whole vectors of dimension 4");
   fails([&] { g.dlrm_interaction(y, x, 5); }, "make the last layer before it 5 wide");
   fails([&] { g.fm(x, 3); }, "dimension 3");

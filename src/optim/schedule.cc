@@ -196,7 +196,6 @@ class ReduceOnPlateau : public Schedule {
     state_.factor *= m_.factor();
     state_.bad_evaluations = 0;
   }
-  std::optional<std::string> watched_metric() const override { return m_.metric(); }
   PlateauState state() const override { return state_; }
   void restore(const PlateauState& state) override { state_ = state; }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "config/proto/optimizer.pb.h"
@@ -24,7 +23,6 @@ class Schedule {
   virtual double rate(int64_t step, int64_t epoch) const = 0;
   // Called with each metric of an evaluation; schedules that watch none ignore it.
   virtual void observe(const std::string& metric, double value) { (void)metric, (void)value; }
-  virtual std::optional<std::string> watched_metric() const { return std::nullopt; }
   virtual PlateauState state() const { return {}; }
   virtual void restore(const PlateauState&) {}
 };

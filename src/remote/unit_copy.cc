@@ -10,6 +10,7 @@
 #include "core/files/file.h"
 #include "core/files/inner_path.h"
 #include "core/system/log.h"
+#include "core/system/seconds_since.h"
 #include "core/text/text.h"
 #include "data/source/folder_copies.h"
 #include "data/source/objects/copy_check.h"
@@ -45,7 +46,7 @@ class Watch {
       bytes_ = now;
       since_ = Clock::now();
     }
-    return std::chrono::duration<double>(Clock::now() - since_).count() >= stall_;
+    return seconds_since(since_) >= stall_;
   }
 
  private:
@@ -115,9 +116,10 @@ UnitCopy fetch_unit(const RemoteFolder& folder, const std::string& unit,
       is_damaged = true;
     }
     if (is_damaged && ++damaged > kDamagedCopies)
-      throw Error(ErrorCode::kCorruption, cat("what is written to ", copy,
-                                              " is not what is read; check the disk, or choose "
-                                              "another cache folder with --cache-dir"));
+      throw Error(ErrorCode::kCorruption, cat(copy,
+                                              " differs from the data written to it; check the "
+                                              "disk, or choose another cache folder with "
+                                              "--cache-dir"));
     if (is_damaged)
       log_warn(
           cat(copy, ", a copy of ", folder.address(unit), ", is damaged; it is fetched again"));

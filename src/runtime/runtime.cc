@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "core/system/warn_once.h"
 #include "data/source/objects/object_store.h"
 #include "emblem/error.h"
 
@@ -25,6 +26,7 @@ Runtime::Runtime(RuntimeOptions options)
       options_(std::move(options)),
       log_before_(log_settings()),
       orc_readers_(options_.orc_reader) {
+  forget_warnings();
   set_log_settings(options_.log.value_or(log_settings_of_environment()));
   set_log_sink(options_.log_sink);
   const std::string certificates = system_certificates();

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/system/warn_once.h"
 #include "data/format/columnar/columnar_decoder.h"
 #include "data/source/objects/object_store.h"
 #include "data/source/uri.h"
@@ -48,6 +49,17 @@ TEST(Runtime, CanBeMadeAgainAfterItsEnd) {
       EXPECT_THAT(taken.lines, ElementsAre("1 one\\x0atwo", "2 three"));
   }
   EXPECT_EQ(log_settings(), log_settings_of_environment());
+}
+
+TEST(Runtime, WarnsAgainOfWhatAnotherOneHasWarnedOf) {
+  for (int life = 0; life < 2; ++life) {
+    TakenLines taken;
+    RuntimeOptions options;
+    options.log_sink = taken.sink();
+    const Runtime runtime(options);
+    for (int time = 0; time < 2; ++time) warn_once("a key of this test", "a file is damaged");
+    EXPECT_THAT(taken.lines, ElementsAre("2 a file is damaged")) << life;
+  }
 }
 
 TEST(Runtime, IsOneAtATime) {

@@ -16,8 +16,6 @@
 namespace emblem {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct Measured {
   std::vector<double> seconds;  // time of each run
   StageSeconds stages;
@@ -65,12 +63,7 @@ class InferBench {
     for (int64_t i = 0; i < options_.warmup; ++i) run();
     predictor_.model().stages() = {};
     Measured found;
-    const auto start = Clock::now();
-    while (found.seconds.size() < 20 || seconds_since(start) < options_.seconds) {
-      const auto before = Clock::now();
-      run();
-      found.seconds.push_back(seconds_since(before));
-    }
+    found.seconds = time_calls(options_.seconds, run);
     found.stages = predictor_.model().stages();
     return found;
   }

@@ -119,17 +119,9 @@ Timed measure_repeated(DeviceBench& bench, const Batch& batch, const InferBenchO
   for (int64_t i = 0; i < options.warmup; ++i) predictor.compute();
   const auto counts = predictor.counts();
   Timed found;
-  const auto timed = [&](std::vector<double>& seconds, auto&& body) {
-    const auto start = Clock::now();
-    while (seconds.size() < 20 || seconds_since(start) < options.seconds / 2) {
-      const auto before = Clock::now();
-      body();
-      seconds.push_back(seconds_since(before));
-    }
-  };
-  timed(found.seconds, [&] { predictor.compute(); });
+  found.seconds = time_calls(options.seconds / 2, [&] { predictor.compute(); });
   found.cache = difference(predictor.counts(), counts);
-  timed(found.end_to_end, [&] {
+  found.end_to_end = time_calls(options.seconds / 2, [&] {
     bench.copy_in(batch);
     predictor.compute();
   });

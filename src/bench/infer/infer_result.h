@@ -21,6 +21,19 @@ inline config::PipelineConfig pipeline_of(const DlrmShape& shape, int64_t rows, 
   return config;
 }
 
+// The seconds of each call of `body`: 20 calls or more, for `seconds`.
+template <class Body>
+std::vector<double> time_calls(double seconds, Body&& body) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<double> times;
+  while (times.size() < 20 || seconds_since(start) < seconds) {
+    const auto before = std::chrono::steady_clock::now();
+    body();
+    times.push_back(seconds_since(before));
+  }
+  return times;
+}
+
 struct InferRun {
   std::string name;
   int64_t rows = 0;             // rows of a batch

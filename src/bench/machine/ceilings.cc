@@ -14,6 +14,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/prefetch.h"
 #include "core/system/process.h"
+#include "core/system/seconds_since.h"
 #include "core/threads/thread_pool.h"
 #include "kernels/cpu/tile_kernel.h"
 #include "kernels/gemm.h"
@@ -53,15 +54,12 @@ Buffer<float> touched_buffer(const Context& context, int64_t rows, int64_t cols,
 template <class Body>
 double best_seconds(double budget, Body&& body) {
   using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   double best = HUGE_VAL;
   const auto start = Clock::now();
-  for (int repetition = 0; repetition < 2 || since(start) < budget; ++repetition) {
+  for (int repetition = 0; repetition < 2 || seconds_since(start) < budget; ++repetition) {
     const auto one = Clock::now();
     body();
-    best = std::min(best, since(one));
+    best = std::min(best, seconds_since(one));
   }
   return std::max(best, 1e-9);
 }

@@ -13,6 +13,7 @@
 #include "bench/tables/bounded_power_law.h"
 #include "core/memory/buffer.h"
 #include "core/system/process.h"
+#include "core/system/seconds_since.h"
 #include "core/text/text.h"
 #include "core/threads/thread_pool.h"
 #include "embedding/lookup.h"
@@ -322,8 +323,7 @@ double time_steps(const Context& context, int repetitions, int64_t begin, int64_
         for (int r = 0; r < repetitions; ++r) {
           const auto start = std::chrono::steady_clock::now();
           all();
-          seconds.push_back(
-              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+          seconds.push_back(seconds_since(start));
         }
       },
       [&] { seconds = cuda::time_replays(context, repetitions > 1 ? 1 : 0, repetitions, all); });

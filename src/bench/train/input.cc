@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/memory/buffer.h"
+#include "core/system/seconds_since.h"
 #include "data/feature/row_gather.h"
 #include "train/run/batch_stream.h"
 
@@ -97,7 +98,7 @@ class StreamInput final : public TrainInput {
     batches_.emplace(context, [this, load = batches_of(*loader_)] {
       const auto start = Clock::now();
       const Batch* batch = load();
-      loaded_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+      loaded_seconds_ += seconds_since(start);
       return batch;
     });
   }
@@ -114,7 +115,7 @@ class StreamInput final : public TrainInput {
   const ModelBatch* waiting_for(Take take) {
     const auto start = Clock::now();
     const ModelBatch* batch = take();
-    waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    waited_seconds_ += seconds_since(start);
     return batch;
   }
 

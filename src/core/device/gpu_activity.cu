@@ -1,13 +1,14 @@
 #include "core/device/gpu_activity.h"
 
 #include <cxxabi.h>
-#include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 
+#include "core/system/dynamic_library.h"
 #include "core/system/trace.h"
 #include "emblem/error.h"
 
@@ -30,49 +31,41 @@ constexpr size_t kBufferBytes = size_t{8} << 20;
 constexpr size_t kMostSpans = 4'000'000;
 
 struct Cupti {
-  decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
-  decltype(&cuptiActivityRegisterTimestampCallback) register_clock = nullptr;
-  decltype(&cuptiActivityEnable) enable = nullptr;
-  decltype(&cuptiActivityDisable) disable = nullptr;
-  decltype(&cuptiActivityFlushAll) flush = nullptr;
-  decltype(&cuptiActivityGetNextRecord) next = nullptr;
-  void* handle = nullptr;
+  decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
+  decltype(&cuptiActivityRegisterTimestampCallback) register_clock;
+  decltype(&cuptiActivityEnable) enable;
+  decltype(&cuptiActivityDisable) disable;
+  decltype(&cuptiActivityFlushAll) flush;
+  decltype(&cuptiActivityGetNextRecord) next;
 };
 
 // CUPTI calls plain functions without an argument of ours, so what they share is here.
 struct Recording {
   std::mutex mutex;
-  Cupti cupti;
+  std::optional<Cupti> cupti;
   std::vector<GpuSpan> spans;
   int64_t left_out = 0;
 };
 Recording recording;
 
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
-// Stays loaded: CUPTI cannot be unloaded while CUDA runs.
-bool load(Cupti& cupti) {
-  if (cupti.handle != nullptr) return true;
+// Nothing where there is no such library.
+std::optional<Cupti> load() {
   for (const char* name : {"libcupti.so.13", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so",
                            "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"}) {
-    void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) continue;
-    if (find(library, "cuptiActivityRegisterCallbacks", cupti.register_callbacks) &&
-        find(library, "cuptiActivityRegisterTimestampCallback", cupti.register_clock) &&
-        find(library, "cuptiActivityEnable", cupti.enable) &&
-        find(library, "cuptiActivityDisable", cupti.disable) &&
-        find(library, "cuptiActivityFlushAll", cupti.flush) &&
-        find(library, "cuptiActivityGetNextRecord", cupti.next)) {
-      cupti.handle = library;
-      return true;
+    try {
+      const DynamicLibrary library(name, "");
+      Cupti cupti;
+      library.find("cuptiActivityRegisterCallbacks", cupti.register_callbacks);
+      library.find("cuptiActivityRegisterTimestampCallback", cupti.register_clock);
+      library.find("cuptiActivityEnable", cupti.enable);
+      library.find("cuptiActivityDisable", cupti.disable);
+      library.find("cuptiActivityFlushAll", cupti.flush);
+      library.find("cuptiActivityGetNextRecord", cupti.next);
+      return cupti;
+    } catch (const Error&) {  // another name
     }
-    ::dlclose(library);
   }
-  return false;
+  return {};
 }
 
 std::string demangled(const char* name) {
@@ -126,7 +119,7 @@ void CUPTIAPI give_buffer(uint8_t** buffer, size_t* bytes, size_t* most_records)
 void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid_bytes) {
   const std::lock_guard lock(recording.mutex);
   CUpti_Activity* activity = nullptr;
-  while (recording.cupti.next(buffer, valid_bytes, &activity) == CUPTI_SUCCESS) take(activity);
+  while (recording.cupti->next(buffer, valid_bytes, &activity) == CUPTI_SUCCESS) take(activity);
   std::free(buffer);
 }
 
@@ -139,11 +132,12 @@ constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
 
 GpuActivity::GpuActivity() {
   const std::lock_guard lock(recording.mutex);
-  Cupti& cupti = recording.cupti;
-  if (!load(cupti)) {
+  if (!recording.cupti) recording.cupti = load();
+  if (!recording.cupti) {
     problem_ = "libcupti was not found (it is part of the CUDA toolkit; see LD_LIBRARY_PATH)";
     return;
   }
+  const Cupti& cupti = *recording.cupti;
   recording.spans.clear();
   recording.left_out = 0;
   CUptiResult status = cupti.register_clock(clock_of_traces);
@@ -157,8 +151,8 @@ GpuActivity::GpuActivity() {
 
 std::vector<GpuSpan> GpuActivity::stop() {
   if (!problem_.empty()) return {};
-  for (const CUpti_ActivityKind kind : kKinds) recording.cupti.disable(kind);
-  recording.cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  for (const CUpti_ActivityKind kind : kKinds) recording.cupti->disable(kind);
+  recording.cupti->flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   const std::lock_guard lock(recording.mutex);
   return std::move(recording.spans);
 }

@@ -1,20 +1,17 @@
 // core/system/warn_once.h - warnings that would be repeated, for example at every evaluation.
 #pragma once
 
-#include <mutex>
-#include <set>
+#include <chrono>
 #include <string>
-
-#include "core/system/log.h"
 
 namespace emblem {
 
-// Logs the line unless this process has logged one with the same `key`. Thread-safe.
-inline void warn_once(const std::string& key, const std::string& line) {
-  static std::mutex mutex;
-  static std::set<std::string> warned;
-  const std::lock_guard lock(mutex);
-  if (warned.insert(key).second) log_warn(line);
-}
+// Logs the line unless one with the same `key` was logged less than `period` ago. Thread-safe.
+// Remembers the latest few hundred keys.
+void warn_once(const std::string& key, const std::string& line,
+               std::chrono::steady_clock::duration period = std::chrono::hours(24 * 365));
+
+// All are logged again, as a new Runtime does.
+void forget_warnings();
 
 }  // namespace emblem

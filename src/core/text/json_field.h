@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -48,13 +49,12 @@ class JsonField {
     if (!json_->is_number() || number() < least) refuse(cat("a number of at least ", least));
     return number();
   }
-  int64_t integer() const {
-    if (!json_->is_number_integer()) refuse("a whole number");
+  int64_t integer() const {  // also 5.0
+    if (!is_integer()) refuse("a whole number");
     return json_->get<int64_t>();
   }
   int64_t integer(int64_t least) const {
-    if (!json_->is_number_integer() || integer() < least)
-      refuse(cat("a whole number of at least ", least));
+    if (!is_integer() || integer() < least) refuse(cat("a whole number of at least ", least));
     return integer();
   }
 
@@ -68,8 +68,11 @@ class JsonField {
   }
 
   // ---- objects ----
-  bool has(const char* name) const {
+  void require_object() const {
     if (!json_->is_object()) refuse("an object");
+  }
+  bool has(const char* name) const {
+    require_object();
     return json_->contains(name);
   }
   JsonField operator[](const char* name) const {
@@ -78,7 +81,7 @@ class JsonField {
     return {json_->at(name), cat(place_, ".", name), advice_};
   }
   std::vector<std::pair<std::string, JsonField>> members() const {
-    if (!json_->is_object()) refuse("an object");
+    require_object();
     std::vector<std::pair<std::string, JsonField>> members;
     for (const auto& [name, value] : json_->items())
       members.emplace_back(name, JsonField(value, cat(place_, ".", name), advice_));
@@ -95,6 +98,13 @@ class JsonField {
   }
 
  private:
+  bool is_integer() const {
+    if (json_->is_number_unsigned()) return json_->get<uint64_t>() <= INT64_MAX;
+    return json_->is_number_integer() ||
+           (json_->is_number_float() && number() == std::floor(number()) &&
+            std::abs(number()) < 9e15);
+  }
+
   const Json* json_;
   std::string place_;
   const char* advice_;

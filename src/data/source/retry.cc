@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <mutex>
 #include <random>
 #include <thread>
 
-#include "core/system/log.h"
+#include "core/system/warn_once.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -27,16 +26,6 @@ double first_delay_seconds() {
 double jitter() {
   thread_local std::minstd_rand random(std::random_device{}());
   return 0.5 + 0.5 * std::generate_canonical<double, 32>(random);
-}
-
-void warn_once_a_minute(const std::string& problem) {
-  using Clock = std::chrono::steady_clock;
-  static std::mutex mutex;
-  static Clock::time_point next;
-  const std::lock_guard lock(mutex);
-  if (Clock::now() < next) return;
-  next = Clock::now() + std::chrono::minutes(1);
-  log_warn(cat(problem, "; trying again"));
 }
 
 void wait(const RequestCounters& counters, double seconds) {
@@ -72,7 +61,8 @@ void with_retries(RequestCounters& counters, const std::function<void()>& before
       if (counters.stopped) throw;
       if (number == kAttempts)
         throw Error(ErrorCode::kUnavailable, cat(error.what(), " (", kAttempts, " attempts)"));
-      if (number > 1) warn_once_a_minute(error.what());
+      if (number > 1)
+        warn_once("trying again", cat(error.what(), "; trying again"), std::chrono::minutes(1));
     }
     ++counters.retries;
     wait(counters, delay * jitter());

@@ -168,7 +168,7 @@ TEST_F(PipelineSynth, WritesWhatFeaturesOfEveryKindRead) {
 }
 
 TEST_F(PipelineSynth, WritesThePresets) {
-  for (const std::string& name : preset_names()) {
+  for (const std::string name : {"taobao", "ccp", "census"}) {
     write(preset_pipeline(name), name, 300);
     EXPECT_EQ(read(preset_pipeline(name), name), 300) << name;
   }

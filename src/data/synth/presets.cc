@@ -174,15 +174,6 @@ constexpr Preset kPresets[] = {{"taobao", taobao}, {"ccp", ccp}, {"census", cens
 
 }  // namespace
 
-const std::vector<std::string>& preset_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const Preset& preset : kPresets) list.emplace_back(preset.name);
-    return list;
-  }();
-  return names;
-}
-
 config::PipelineConfig preset_pipeline(const std::string& name) {
   std::string list = "criteo";
   for (const Preset& preset : kPresets) {

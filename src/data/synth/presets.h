@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "config/proto/pipeline.pb.h"
 
@@ -10,10 +9,8 @@ namespace emblem {
 
 // "taobao": display advertising with a history of clicks; clk, and buy where there was a click.
 // "ccp": users with bags of weighted interests; clk and buy. "census": people; income and
-// never_married.
-const std::vector<std::string>& preset_names();
-
-// The columns are those of configs/NAME. Throws Error that lists the names for an unknown one.
+// never_married. The columns are those of configs/NAME. Throws Error that lists the names for an
+// unknown one.
 config::PipelineConfig preset_pipeline(const std::string& name);
 
 }  // namespace emblem

@@ -113,7 +113,7 @@ nlohmann::ordered_json to_json(const SynthSplitResult& result) {
 std::string metadata(const SynthOptions& options, const SynthShape& shape,
                      const SynthResult& result) {
   const nlohmann::ordered_json json = {
-      {"preset", options.preset},
+      {"preset", "criteo"},
       {"format", options.format},
       {"rows", result.train.rows},
       {"test_rows", result.test.rows},
@@ -153,15 +153,6 @@ SynthShape shape_of(const SynthOptions& options) {
 
 }  // namespace
 
-const std::vector<std::string>& table_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const Tables& tables : all_tables()) list.push_back(tables.name);
-    return list;
-  }();
-  return names;
-}
-
 std::vector<int64_t> synth_cardinalities(const SynthOptions& options) {
   std::vector<int64_t> base = options.cardinalities;
   if (base.empty()) {
@@ -186,8 +177,6 @@ std::vector<int64_t> synth_cardinalities(const SynthOptions& options) {
 }
 
 SynthResult synthesize(const Context& context, const SynthOptions& options) {
-  EMBLEM_REQUIRE(options.preset == "criteo", "unknown preset '", options.preset,
-                 "'; expected criteo");
   EMBLEM_REQUIRE(options.rows > 0, "the number of rows is ", options.rows, "; expected 1 or more");
   const int64_t test_rows = test_rows_of(options.test_rows, options.rows);
   const SynthShape shape = shape_of(options);

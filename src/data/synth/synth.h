@@ -12,16 +12,16 @@
 
 namespace emblem {
 
+// Data with the columns of Criteo: a label, counts and categories.
 struct SynthOptions {
-  std::string preset = "criteo";  // the only one: label, counts, categories
-  std::string out;                // gets train/, test/ and metadata.json
+  std::string out;  // gets train/, test/ and metadata.json
   std::string format = "tsv";
   int64_t rows = 1'000'000;
   int64_t test_rows = -1;  // -1: a tenth of rows
   uint64_t seed = 1;
   double alpha = 1.05;
-  std::string tables = "kaggle";       // table_names()
-  double scale = 1.0;                  // factor of the cardinalities; none becomes less than 2
+  std::string tables = "kaggle";  // "kaggle" (1.2 M values), "fl15" (33 M), "criteo-40m" (188 M)
+  double scale = 1.0;             // factor of the cardinalities; none becomes less than 2
   std::vector<int64_t> cardinalities;  // instead of tables and scale
   int num_dense = 13;
   // More fields than the tables name take their cardinalities from the front again. -1: as many as
@@ -46,9 +46,6 @@ struct SynthResult {
   std::vector<int64_t> cardinalities;
   int64_t bytes = 0;
 };
-
-// "kaggle" (1.2 M values in all), "fl15" (33 M), "criteo-40m" (188 M).
-const std::vector<std::string>& table_names();
 
 // The cardinalities that the options ask for. Throws Error for unknown tables, listing the choices.
 std::vector<int64_t> synth_cardinalities(const SynthOptions& options);

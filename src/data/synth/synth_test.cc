@@ -310,8 +310,6 @@ TEST_F(SynthTest, BadOptionsLeaveNothingBehind) {
   EXPECT_THAT(run([](SynthOptions& o) { o.format = "parquett"; }),
               ThrowsMessage<Error>(HasSubstr(
                   "unknown output format 'parquett'; expected one of tsv, csv, raw, split")));
-  EXPECT_THAT(run([](SynthOptions& o) { o.preset = "taobao"; }),
-              ThrowsMessage<Error>(HasSubstr("expected criteo")));
   EXPECT_THAT(run([](SynthOptions& o) { o.rows = 0; }),
               ThrowsMessage<Error>(HasSubstr("number of rows is 0")));
   EXPECT_THAT(run([](SynthOptions& o) { o.format = "raw", o.missing_dense = 0.1; }),

@@ -194,11 +194,11 @@ inline std::vector<OpCase> op_cases() {
        [](Graph& g, const MakeInput& in) { return g.layer_norm(in(6), Activation::kSigmoid); }},
       {"Dropout", 9, [](Graph& g, const MakeInput& in) { return g.dropout(in(11), 0.4f); }},
       {"DotInteraction", 4,
-       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(35), 7); }},
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction({}, in(35), 7); }},
       {"DotInteractionOfManyVectors", 2,
-       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(2 * 160), 2); }},
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction({}, in(2 * 160), 2); }},
       {"DotInteractionOfOneDimension", 5,
-       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(6), 1); }},
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction({}, in(6), 1); }},
       {"DlrmInteraction", 3,
        [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(16), in(5 * 16), 16); }},
       {"DlrmInteractionOfLongVectors", 3,
@@ -207,7 +207,7 @@ inline std::vector<OpCase> op_cases() {
        [](Graph& g, const MakeInput& in) {
          const Node first = in(4), x = in(12);
          return g.concat(
-             {g.dlrm_interaction(first, x, 4), g.dot_interaction(x, 4), g.scale(first, 2.0f)});
+             {g.dlrm_interaction(first, x, 4), g.dlrm_interaction({}, x, 4), g.scale(first, 2.0f)});
        }},
       {"Fm", 6, [](Graph& g, const MakeInput& in) { return g.fm(in(15), 5); }},
       {"CrossV1", 300, [](Graph& g, const MakeInput& in) { return g.cross_v1(in(6), 1); }},
@@ -364,13 +364,13 @@ inline std::vector<OpCase> large_op_cases() {
       {"LargeInteractionOfSixteen", 700,
        [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(16), in(26 * 16), 16); }},
       {"LargeInteractionOfFortyEight", 300,
-       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(12 * 48), 48); }},
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction({}, in(12 * 48), 48); }},
       {"LargeInteractionOfFortyVectors", 100,
        [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(64), in(39 * 64), 64); }},
       {"LargeInteractionOfNineVectors", 100,
        [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(32), in(8 * 32), 32); }},
       {"LargeInteractionOfThirtyTwoVectors", 100,
-       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(32 * 64), 64); }},
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction({}, in(32 * 64), 64); }},
       {"LargeInteractionOfRowsBeyondSharedMemory", 3,
        [](Graph& g, const MakeInput& in) {
          return g.dlrm_interaction(in(512), in(50 * 512), 512);

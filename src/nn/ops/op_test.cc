@@ -238,7 +238,7 @@ TEST_P(OpTest, InteractionListsTheProductsOfAllPairsOfVectors) {
     for (const int64_t vectors : {2, 4, 5, 9, 26}) {
       Bench b = bench(3);
       const Node first = b.input(dim), x = b.input(vectors * dim);
-      const Node alone = b.graph.dot_interaction(x, dim),
+      const Node alone = b.graph.dlrm_interaction({}, x, dim),
                  with_first = b.graph.dlrm_interaction(first, x, dim);
       b.run();
       const auto element = [&](int64_t r, int64_t v, int64_t d) {

@@ -1,10 +1,8 @@
 #include "ps/config/ps_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -17,6 +15,7 @@
 #include "core/files/file.h"
 #include "core/system/log.h"
 #include "core/text/json_error.h"
+#include "core/text/json_field.h"
 #include "core/text/shallow_json.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
@@ -24,215 +23,72 @@
 namespace emblem {
 namespace {
 
-// Reads a JSON object key by key, so that what is wrong is named with its place: unknown keys,
-// missing keys, values of another type.
+void take(const JsonField& field, bool& value) { value = field.flag(); }
+void take(const JsonField& field, std::string& value) { value = field.text(); }
+void take(const JsonField& field, double& value) { value = field.number(); }
+void take(const JsonField& field, float& value) { value = static_cast<float>(field.number()); }
+void take(const JsonField& field, int64_t& value) { value = field.integer(); }
+void take(const JsonField& field, uint64_t& value) {
+  const bool is_large = field.json().is_number_unsigned();
+  value = is_large ? field.json().get<uint64_t>() : static_cast<uint64_t>(field.integer(0));
+}
+void take(const JsonField& field, int& value) {
+  const int64_t wide = field.integer();
+  value = static_cast<int>(wide);
+  if (value != wide) field.refuse("a whole number below 2^31");
+}
+template <class Value>
+void take(const JsonField& field, std::vector<Value>& values) {
+  values.resize(field.size());
+  for (size_t i = 0; i < values.size(); ++i) take(field[i], values[i]);
+}
+
+// An object, all of whose keys have to be asked for before finish().
 class JsonObject {
  public:
-  // A whole file, named `origin` in messages. The JSON must outlive this.
-  JsonObject(const nlohmann::json& json, std::string origin);
+  explicit JsonObject(JsonField field) : field_(std::move(field)) { field_.require_object(); }
 
-  const std::string& place() const { return place_; }  // "ps.json: volatile_db"
-  bool has(const char* key) const;
+  const std::string& place() const { return field_.place(); }  // "ps.json.volatile_db"
+  bool has(const char* key) const { return field_.has(key); }
 
-  // Each leaves `value` as it is when the key is absent; throws when its type is another.
-  void read(const char* key, bool& value);
-  void read(const char* key, int64_t& value);
-  void read(const char* key, int& value);
-  void read(const char* key, uint64_t& value);
-  void read(const char* key, double& value);
-  void read(const char* key, std::string& value);
-  void read(const char* key, std::vector<bool>& value) = delete;
-  void read(const char* key, std::vector<int64_t>& value);
-  void read(const char* key, std::vector<float>& value);
-  void read(const char* key, std::vector<std::string>& value);
+  // Leaves `value` as it is when the key is absent.
+  template <class Value>
+  void read(const char* key, Value& value) {
+    if (ignore(key)) take(field_[key], value);
+  }
   // Throws when the key is absent.
   template <class Value>
   void require(const char* key, Value& value) {
-    demand(key);
-    read(key, value);
+    known_.insert(key);
+    take(field_[key], value);
   }
-
-  JsonObject object(const char* key);                // throws when absent
-  std::vector<JsonObject> objects(const char* key);  // an array of them; throws when absent
-  bool ignore(const char* key);                      // known, but without use; whether it is there
+  JsonObject object(const char* key) {  // throws when absent
+    known_.insert(key);
+    return JsonObject(field_[key]);
+  }
+  std::vector<JsonObject> objects(const char* key) {  // a list of them; throws when absent
+    known_.insert(key);
+    const JsonField list = field_[key];
+    std::vector<JsonObject> objects;
+    for (size_t i = 0; i < list.size(); ++i) objects.emplace_back(list[i]);
+    return objects;
+  }
+  // Known, but without use; whether it is there.
+  bool ignore(const char* key) {
+    known_.insert(key);
+    return has(key);
+  }
   // Throws for the first key that was asked for by none of the above, with the nearest that was.
-  void finish() const;
+  void finish() const { field_.refuse_unknown({known_.begin(), known_.end()}); }
 
-  [[noreturn]] void refuse(const char* key, std::string_view reason) const;
+  [[noreturn]] void refuse(const char* key, std::string_view expected) const {
+    field_[key].refuse(expected);
+  }
 
  private:
-  const nlohmann::json* find(const char* key);
-  void demand(const char* key) const;
-
-  std::string place_of(std::string_view key) const;
-
-  const nlohmann::json* json_;
-  bool is_whole_ = true;
-  std::string place_;
+  JsonField field_;
   std::set<std::string> known_;
 };
-
-using nlohmann::json;
-
-std::string shown(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
-}
-
-bool whole(const json& value) {
-  if (value.is_number_integer()) return true;
-  if (!value.is_number_float()) return false;
-  const double number = value.get<double>();
-  return number == std::floor(number) && std::abs(number) < 9e15;
-}
-
-JsonObject::JsonObject(const json& value, std::string origin)
-    : json_(&value), place_(std::move(origin)) {
-  EMBLEM_REQUIRE(value.is_object(), place_, ": an object {...} is expected, but it is ",
-                 shown(value));
-}
-
-const json* JsonObject::find(const char* key) {
-  known_.insert(key);
-  const auto found = json_->find(key);
-  return found == json_->end() ? nullptr : &*found;
-}
-
-bool JsonObject::has(const char* key) const { return json_->contains(key); }
-
-void JsonObject::demand(const char* key) const {
-  EMBLEM_REQUIRE(has(key), place_, ": \"", key, "\" is missing; it must be given");
-}
-
-void JsonObject::refuse(const char* key, std::string_view reason) const {
-  const auto found = json_->find(key);
-  throw Error(ErrorCode::kInvalidArgument,
-              cat(place_, ": \"", key, "\" is ", found == json_->end() ? "absent" : shown(*found),
-                  ", but ", reason));
-}
-
-void JsonObject::read(const char* key, bool& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!found->is_boolean()) refuse(key, "true or false is expected");
-  value = found->get<bool>();
-}
-
-void JsonObject::read(const char* key, int64_t& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!whole(*found)) refuse(key, "a whole number is expected");
-  if (found->is_number_unsigned() &&
-      found->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    refuse(key, "at most 2^63 - 1 is possible");
-  }
-  value =
-      found->is_number_float() ? static_cast<int64_t>(found->get<double>()) : found->get<int64_t>();
-}
-
-void JsonObject::read(const char* key, int& value) {
-  int64_t wide = value;
-  read(key, wide);
-  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
-    refuse(key, "at most 2^31 - 1 is possible");
-  }
-  value = static_cast<int>(wide);
-}
-
-void JsonObject::read(const char* key, uint64_t& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!whole(*found) || (!found->is_number_unsigned() && found->get<double>() < 0)) {
-    refuse(key, "a whole number of 0 or more is expected");
-  }
-  value = found->is_number_float() ? static_cast<uint64_t>(found->get<double>())
-                                   : found->get<uint64_t>();
-}
-
-void JsonObject::read(const char* key, double& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!found->is_number()) refuse(key, "a number is expected");
-  value = found->get<double>();
-}
-
-void JsonObject::read(const char* key, std::string& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!found->is_string()) refuse(key, "a string is expected");
-  value = found->get<std::string>();
-}
-
-void JsonObject::read(const char* key, std::vector<int64_t>& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!found->is_array()) refuse(key, "an array of whole numbers is expected");
-  value.clear();
-  for (const json& item : *found) {
-    if (!whole(item)) refuse(key, "an array of whole numbers is expected");
-    value.push_back(item.is_number_float() ? static_cast<int64_t>(item.get<double>())
-                                           : item.get<int64_t>());
-  }
-}
-
-void JsonObject::read(const char* key, std::vector<float>& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!found->is_array()) refuse(key, "an array of numbers is expected");
-  value.clear();
-  for (const json& item : *found) {
-    if (!item.is_number()) refuse(key, "an array of numbers is expected");
-    value.push_back(item.get<float>());
-  }
-}
-
-void JsonObject::read(const char* key, std::vector<std::string>& value) {
-  const json* found = find(key);
-  if (found == nullptr) return;
-  if (!found->is_array()) refuse(key, "an array of strings is expected");
-  value.clear();
-  for (const json& item : *found) {
-    if (!item.is_string()) refuse(key, "an array of strings is expected");
-    value.push_back(item.get<std::string>());
-  }
-}
-
-std::string JsonObject::place_of(std::string_view key) const {
-  return cat(place_, is_whole_ ? ": " : ".", key);
-}
-
-JsonObject JsonObject::object(const char* key) {
-  demand(key);
-  JsonObject part(*find(key), place_of(key));
-  part.is_whole_ = false;
-  return part;
-}
-
-std::vector<JsonObject> JsonObject::objects(const char* key) {
-  demand(key);
-  const json& array = *find(key);
-  if (!array.is_array()) refuse(key, "an array of objects is expected");
-  std::vector<JsonObject> objects;
-  for (const json& item : array) {
-    objects.emplace_back(item, cat(place_of(key), "[", objects.size(), "]"));
-    objects.back().is_whole_ = false;
-  }
-  return objects;
-}
-
-bool JsonObject::ignore(const char* key) { return find(key) != nullptr; }
-
-void JsonObject::finish() const {
-  for (const auto& [key, value] : json_->items()) {
-    if (known_.contains(key)) continue;
-    const std::vector<std::string> candidates(known_.begin(), known_.end());
-    const auto nearest = nearest_name(key, candidates);
-    throw Error(ErrorCode::kInvalidArgument,
-                cat(place_, ": the key \"", key, "\" is not known",
-                    nearest ? cat("; did you mean \"", *nearest, "\"?") : std::string()));
-  }
-}
 
 using Notices = std::vector<std::string>;
 
@@ -253,7 +109,7 @@ Value choose(JsonObject& object, const char* key, Value otherwise,
     if (std::count(choice.names.begin(), choice.names.end(), name) > 0) return choice.value;
     list += cat(list.empty() ? "" : ", ", choice.names.front());
   }
-  object.refuse(key, cat("one of ", list, " is expected"));
+  object.refuse(key, cat("one of ", list));
 }
 
 // Keys of HPS without effect here, which one notice lists.
@@ -267,11 +123,11 @@ void ignore(JsonObject& object, std::initializer_list<const char*> keys, Notices
 
 template <class Number>
 void at_least(JsonObject& object, const char* key, Number value, Number least) {
-  if (value < least) object.refuse(key, cat("at least ", least, " is expected"));
+  if (value < least) object.refuse(key, cat("a number of at least ", least));
 }
 
 void share(JsonObject& object, const char* key, double value) {
-  if (!(value >= 0.0 && value <= 1.0)) object.refuse(key, "a number from 0 to 1 is expected");
+  if (!(value >= 0.0 && value <= 1.0)) object.refuse(key, "a number from 0 to 1");
 }
 
 void filters(JsonObject& object, std::vector<std::string>& filters) {
@@ -281,7 +137,7 @@ void filters(JsonObject& object, std::vector<std::string>& filters) {
       const std::regex checked(filter);
     } catch (const std::regex_error& error) {
       object.refuse("update_filters",
-                    cat("\"", filter, "\" is not a regular expression (", error.what(), ")"));
+                    cat("regular expressions; \"", filter, "\" is not one (", error.what(), ")"));
     }
   }
 }
@@ -315,7 +171,7 @@ PsVolatile read_volatile(JsonObject object, Notices& notices) {
   object.read("max_batch_size", db.max_batch_size);
   at_least<int64_t>(object, "max_batch_size", db.max_batch_size, 1);
   if (db.type == Type::kRedis && db.max_batch_size > 262143) {
-    object.refuse("max_batch_size", "Redis takes at most 262143 keys per command");
+    object.refuse("max_batch_size", "at most 262143, the most keys of a command of Redis");
   }
   object.read("enable_tls", db.enable_tls);
   object.read("tls_ca_certificate", db.tls_ca_certificate);
@@ -340,7 +196,7 @@ PsVolatile read_volatile(JsonObject object, Notices& notices) {
                                {{"fp16"}, DType::kF16},
                                {{"int8"}, DType::kInt8}});
   if (db.row_type != DType::kF32 && db.type != Type::kHashMap)
-    object.refuse("row_precision", "rows in Redis are fp32");
+    object.refuse("row_precision", "fp32 for rows in Redis");
   object.read("cache_missed_embeddings", db.cache_missed_embeddings);
   filters(object, db.update_filters);
   double rate = 1.0;
@@ -403,7 +259,7 @@ PsUpdateSource read_update_source(JsonObject object) {
 
 void same_count(JsonObject& object, const char* key, size_t count, size_t tables) {
   if (count == tables) return;
-  object.refuse(key, cat("one entry for each of the ", tables, " sparse_files is expected"));
+  object.refuse(key, cat("one entry for each of the ", tables, " sparse_files"));
 }
 
 bool is_name(const std::string& name) {
@@ -434,12 +290,13 @@ void read_tables(JsonObject& object, PsModel& model, Notices& notices) {
   same_count(object, "embedding_table_names", names.size(), folders.size());
   for (size_t i = 0; i < folders.size(); ++i) {
     if (const std::string problem = name_problem(names[i], kLongestTableName); !problem.empty())
-      object.refuse("embedding_table_names", cat("\"", printable(names[i]), "\" ", problem));
+      object.refuse("embedding_table_names",
+                    cat("names of tables; \"", printable(names[i]), "\" ", problem));
     if (std::count(names.begin(), names.end(), names[i]) > 1) {
-      object.refuse("embedding_table_names", cat("\"", names[i], "\" is a duplicate"));
+      object.refuse("embedding_table_names",
+                    cat("unique names; \"", names[i], "\" is a duplicate"));
     }
-    if (dims[i] < 1)
-      object.refuse("embedding_vecsize_per_table", "sizes of 1 or more are expected");
+    if (dims[i] < 1) object.refuse("embedding_vecsize_per_table", "sizes of 1 or more");
     model.tables.push_back({names[i], folders[i], dims[i], defaults[i], keys[i]});
   }
 }
@@ -465,7 +322,7 @@ void read_cache(JsonObject& object, PsModel& model) {
   object.read("cache_type", model.embedding_cache_type);
   const auto types = {"dynamic", "static", "uvm", "stochastic"};
   if (std::count(types.begin(), types.end(), model.embedding_cache_type) == 0) {
-    object.refuse("embedding_cache_type", "one of dynamic, static, uvm, stochastic is expected");
+    object.refuse("embedding_cache_type", "one of dynamic, static, uvm, stochastic");
   }
   object.read("init_ec", model.init_ec);
 }
@@ -474,7 +331,7 @@ PsModel read_model(JsonObject object, Notices& notices) {
   PsModel model;
   object.read("model", model.name);
   if (!is_name(model.name)) {
-    object.refuse("model", "a name of 1 to 120 letters, digits, _ and - is expected");
+    object.refuse("model", "a name of 1 to 120 letters, digits, _ and -");
   }
   read_tables(object, model, notices);
   object.read("dense_file", model.dense_file);
@@ -497,15 +354,15 @@ PsModel read_model(JsonObject object, Notices& notices) {
 }  // namespace
 
 PsConfig parse_ps_config(std::string_view text, const std::string& origin) {
-  nlohmann::json json;
+  JsonField::Json json;
   try {
-    json = nlohmann::json::parse(text, shallow_json);
-  } catch (const nlohmann::json::exception& error) {
+    json = JsonField::Json::parse(text, shallow_json);
+  } catch (const JsonField::Json::exception& error) {
     throw Error(ErrorCode::kInvalidArgument,
                 cat(origin, ": this is not JSON: ", json_problem(error.what())));
   }
   PsConfig config;
-  JsonObject root(json, origin);
+  JsonObject root({json, origin});
   root.read("supportlonglong", config.long_keys);
   if (!root.has("supportlonglong")) {
     config.notices.push_back(

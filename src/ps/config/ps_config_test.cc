@@ -147,7 +147,7 @@ TEST(PsConfigTest, EveryKeyOfHpsIsKnown) {
     EXPECT_THAT(config.notices, Contains(HasSubstr(key)));
   }
   EXPECT_THAT(config.notices,
-              Contains(AllOf(HasSubstr("ps.json: models[0]: without effect: "),
+              Contains(AllOf(HasSubstr("ps.json.models[0]: without effect: "),
                              HasSubstr("\"slot_num\""), HasSubstr("\"network_file\""))));
 }
 
@@ -167,8 +167,8 @@ TEST(PsConfigTest, OlderFilesAreRead) {
       config.notices,
       ElementsAre(
           HasSubstr("\"supportlonglong\" is missing"),
-          "ps.json: volatile_db: without effect: \"max_get_batch_size\", \"max_set_batch_size\"",
-          HasSubstr("ps.json: persistent_db: without effect"),
+          "ps.json.volatile_db: without effect: \"max_get_batch_size\", \"max_set_batch_size\"",
+          HasSubstr("ps.json.persistent_db: without effect"),
           HasSubstr("has 3 values for 2 sparse_files"), "ps.json: without effect: \"db_type\""));
 }
 
@@ -205,18 +205,19 @@ TEST(PsConfigTest, TypesHaveAliases) {
 TEST(PsConfigTest, UnknownKeysAreNamedWithTheirPlaceAndTheNearest) {
   json value = least();
   value["volatil_db"] = json::object();
-  EXPECT_THAT(parsing(value), refused("ps.json: the key \"volatil_db\" is not known; did you "
-                                      "mean \"volatile_db\"?"));
+  EXPECT_THAT(parsing(value), refused("ps.json has an unknown field \"volatil_db\"; did you mean "
+                                      "\"volatile_db\"?"));
   value = least();
   value["volatile_db"] = {{"type", "hash_map"}, {"overflow_polcy", "x"}};
-  EXPECT_THAT(parsing(value), refused("ps.json: volatile_db: the key \"overflow_polcy\" is not "
-                                      "known; did you mean \"overflow_policy\"?"));
+  EXPECT_THAT(parsing(value),
+              refused("ps.json.volatile_db has an unknown field \"overflow_polcy\"; "
+                      "did you mean \"overflow_policy\"?"));
   value = least();
   value["models"][0]["gpucachper"] = 0.5;
-  EXPECT_THAT(parsing(value), refused("ps.json: models[0]: the key \"gpucachper\""));
+  EXPECT_THAT(parsing(value), refused("ps.json.models[0] has an unknown field \"gpucachper\""));
   value = least();
   value["persistent_db"] = {{"zzzzzz", 1}};
-  EXPECT_THAT(parsing(value), refused("persistent_db: the key \"zzzzzz\" is not known"));
+  EXPECT_THAT(parsing(value), refused("persistent_db has an unknown field \"zzzzzz\""));
 }
 
 TEST(PsConfigTest, MissingKeysAndWrongTypesAreNamed) {
@@ -225,28 +226,35 @@ TEST(PsConfigTest, MissingKeysAndWrongTypesAreNamed) {
         "maxnum_catfeature_query_per_table_per_sample", "default_value_for_each_table"}) {
     json value = least();
     value["models"][0].erase(key);
-    EXPECT_THAT(parsing(value), refused(cat("models[0]: \"", key, "\" is missing")));
+    EXPECT_THAT(parsing(value), refused(cat("models[0] has no \"", key, "\"")));
   }
   json value = least();
   value["models"] = 5;
-  EXPECT_THAT(parsing(value), refused("\"models\" is 5, but an array of objects is expected"));
+  EXPECT_THAT(parsing(value), refused("ps.json.models is 5; expected a list"));
   value = least();
   value["supportlonglong"] = "yes";
-  EXPECT_THAT(parsing(value), refused("\"supportlonglong\" is \"yes\", but true or false"));
+  EXPECT_THAT(parsing(value), refused("supportlonglong is \"yes\"; expected true or false"));
   value = least();
   value["volatile_db"] = {{"num_partitions", 1.5}};
-  EXPECT_THAT(parsing(value), refused("\"num_partitions\" is 1.5, but a whole number"));
+  EXPECT_THAT(parsing(value), refused("num_partitions is 1.5; expected a whole number"));
+  value["volatile_db"] = {{"num_partitions", 1u << 31}, {"num_node_connections", 1u << 31}};
+  EXPECT_THAT(parsing(value),
+              refused("num_node_connections is 2147483648; expected a whole number below 2^31"));
+  value["volatile_db"] = {{"num_partitions", UINT64_MAX}};
+  EXPECT_THAT(parsing(value), refused("num_partitions is 18446744073709551615; expected a whole"));
+  value["volatile_db"] = {{"num_partitions", 2.0}};
+  EXPECT_EQ(parse(value).volatile_db.num_partitions, 2);
   value["volatile_db"] = {{"overflow_margin", -1}};
-  EXPECT_THAT(parsing(value), refused("a whole number of 0 or more"));
+  EXPECT_THAT(parsing(value), refused("a whole number of at least 0"));
   value["volatile_db"] = {{"type", "memory"}};
   EXPECT_THAT(parsing(value), refused("one of parallel_hash_map, hash_map"));
   value["volatile_db"] = {{"update_filters", {"("}}};
-  EXPECT_THAT(parsing(value), refused("is not a regular expression"));
+  EXPECT_THAT(parsing(value), refused("expected regular expressions; \"(\" is not one"));
   value["volatile_db"] = 3;
-  EXPECT_THAT(parsing(value), refused("volatile_db: an object {...} is expected, but it is 3"));
+  EXPECT_THAT(parsing(value), refused("ps.json.volatile_db is 3; expected an object"));
   value = least();
   value["models"][0]["sparse_files"] = {1};
-  EXPECT_THAT(parsing(value), refused("an array of strings"));
+  EXPECT_THAT(parsing(value), refused("sparse_files[0] is 1; expected text"));
 }
 
 TEST(PsConfigTest, ListsOfTablesMustHaveTheSameLength) {
@@ -273,7 +281,7 @@ TEST(PsConfigTest, WhatIsNotJsonIsRefused) {
   EXPECT_THAT(
       [] { parse_ps_config("{\"a\": }", "f.json"); },
       ThrowsMessage<Error>(AllOf(HasSubstr("f.json: this is not JSON"), HasSubstr("line 1"))));
-  EXPECT_THAT([] { parse_ps_config("[]", "f.json"); }, refused("an object {...} is expected"));
+  EXPECT_THAT([] { parse_ps_config("[]", "f.json"); }, refused("f.json is []; expected an object"));
   TempFolder folder;
   EXPECT_THROW(load_ps_config(folder.path("none.json")), Error);
   EXPECT_EQ(load_ps_config(folder.write("ps.json", least().dump())).models.size(), 1u);

@@ -7,7 +7,6 @@
 #include <boost/asio/write.hpp>
 #include <charconv>
 
-#include "core/system/caught_error.h"
 #include "serve/http/message/head.h"
 #include "serve/http/message/request_reader.h"
 #include "serve/http/message/request_work.h"
@@ -16,7 +15,6 @@ namespace emblem {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using ReadState = HttpRequestReader::State;
@@ -43,43 +41,28 @@ bool is_reset(TcpSocket& socket) {
 }
 
 template <class Stream>
-class Connection final : public NetConnection,
-                         public std::enable_shared_from_this<Connection<Stream>> {
+class Connection final : public StreamConnection<Connection<Stream>, Stream> {
+  using Base = StreamConnection<Connection<Stream>, Stream>;
+  using Base::guarded;
+  using Base::is_refused_;
+  using Base::shared_;
+  using Base::stream_;
+  using Base::thread_;
+
  public:
   template <class... More>
   Connection(HttpShared& http, NetShared& shared, NetThread& thread, bool refused, TcpSocket socket,
              More&... more)
-      : NetConnection(shared, thread, refused),
+      : Base("an HTTP connection is closed", shared, thread, refused, std::move(socket), more...),
         http_(http),
-        client_(client_of(socket, this)),
-        stream_(std::move(socket), more...),
+        client_(client_of(socket_of(stream_), this)),
+        is_local_(is_local_peer(socket_of(stream_))),
         reader_({.max_header_bytes = http.options.max_header_bytes,
                  .max_body_bytes = http.options.max_body_bytes,
                  .budget = http.options.memory_budget}),
         lease_(http.options.memory_budget != nullptr
                    ? MemoryBudget::Lease(*http.options.memory_budget)
                    : MemoryBudget::Lease()) {}
-
-  void start() override {
-    guarded([this] { begin(); });
-  }
-
-  void begin() {
-    error_code ignored;
-    socket_of(stream_).set_option(tcp::no_delay(true), ignored);
-    socket_of(stream_).non_blocking(true, ignored);
-    is_local_ = is_local_peer(socket_of(stream_));
-    if constexpr (std::is_same_v<Stream, TlsStream>) {
-      set_deadline(http_.options.read_timeout);
-      stream_.async_handshake(asio::ssl::stream_base::server,
-                              [self = this->shared_from_this()](error_code error) {
-                                if (error) return self->close();
-                                self->guarded([&] { self->next_request(); });
-                              });
-    } else {
-      next_request();
-    }
-  }
 
   // A client may be sending its next request now: it is answered with "Connection: close", where
   // closing at once would reset it.
@@ -94,7 +77,7 @@ class Connection final : public NetConnection,
     if (cancelled_) *cancelled_ = true;
     error_code ignored;
     socket_of(stream_).close(ignored);
-    leave(this->shared_from_this());
+    this->leave(this->shared_from_this());
   }
 
   // A head that does not arrive keeps no one else out.
@@ -117,17 +100,7 @@ class Connection final : public NetConnection,
   // kFinishing: workers write or compress the response.
   enum class Phase { kIdle, kHead, kBody, kHandling, kFinishing, kWriting, kLingering, kClosed };
 
-  // Around everything that the event loop calls: an exception there would leave the connection
-  // open with nothing under way.
-  template <class Act>
-  void guarded(Act&& act) noexcept {
-    try {
-      act();
-    } catch (...) {
-      log_caught("an HTTP connection is closed");
-      close();
-    }
-  }
+  void begin() override { next_request(); }
 
   // ---- reading ----
 
@@ -466,21 +439,20 @@ class Connection final : public NetConnection,
     deadline_ = http_.options.clock() + patience;
   }
 
-  // Extends the deadline for bytes that went through: each 64 KiB buy a second, but never more
+  // Extends the deadline for bytes that went through: each 64 KiB add a second, but never more
   // than the timeout from now on. So what trickles is cut off, and so is what stalls after a
   // fast beginning.
   void extend_deadline(size_t bytes) {
-    const auto bought = std::chrono::microseconds(bytes * 1'000'000 / kSlowestBytesPerSecond);
-    deadline_ = std::min(deadline_ + bought, http_.options.clock() + http_.options.read_timeout);
+    const auto added = std::chrono::microseconds(bytes * 1'000'000 / kSlowestBytesPerSecond);
+    deadline_ = std::min(deadline_ + added, http_.options.clock() + http_.options.read_timeout);
   }
 
   HttpShared& http_;
   const ClientKey client_;
-  Stream stream_;
-  bool is_local_ = false;
+  const bool is_local_;
   Phase phase_ = Phase::kIdle;
   Clock::time_point idle_since_ = http_.options.clock();
-  Clock::time_point deadline_ = kNever;
+  Clock::time_point deadline_ = idle_since_ + http_.options.read_timeout;  // of the handshake
 
   HttpRequestReader reader_;
   bool is_reading_ = false;   // into reader_

@@ -4,13 +4,10 @@
 #include <boost/asio/write.hpp>
 #include <vector>
 
-#include "core/system/caught_error.h"
-
 namespace emblem {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
@@ -24,14 +21,19 @@ Http2Limits limits_of(Http2Limits limits, const NetOptions& options) {
 }
 
 template <class Stream>
-class Connection final : public NetConnection,
-                         public std::enable_shared_from_this<Connection<Stream>> {
+class Connection final : public StreamConnection<Connection<Stream>, Stream> {
+  using Base = StreamConnection<Connection<Stream>, Stream>;
+  using Base::guarded;
+  using Base::is_refused_;
+  using Base::shared_;
+  using Base::stream_;
+  using Base::thread_;
+
  public:
   template <class... More>
   Connection(const Http2Limits& limits, const Http2Open& open, NetShared& shared, NetThread& thread,
              bool refused, TcpSocket socket, More&... more)
-      : NetConnection(shared, thread, refused),
-        stream_(std::move(socket), more...),
+      : Base("an HTTP/2 connection is closed", shared, thread, refused, std::move(socket), more...),
         peer_{Http2Loop(thread), thread.context, client_of(socket_of(stream_), this),
               is_local_peer(socket_of(stream_)), refused},
         session_(
@@ -42,23 +44,6 @@ class Connection final : public NetConnection,
             [this] { flush_soon(); }),
         input_(kReadBytes) {
     opened_ = heard_ = idle_since_ = shared.options.clock();
-  }
-
-  void start() override {
-    guarded([this] {
-      error_code ignored;
-      socket_of(stream_).set_option(tcp::no_delay(true), ignored);
-      socket_of(stream_).non_blocking(true, ignored);
-      if constexpr (std::is_same_v<Stream, TlsStream>) {
-        stream_.async_handshake(asio::ssl::stream_base::server,
-                                [self = this->shared_from_this()](error_code error) {
-                                  if (error) return self->close();
-                                  self->begin();
-                                });
-      } else {
-        begin();
-      }
-    });
   }
 
   void drain() override {
@@ -78,7 +63,7 @@ class Connection final : public NetConnection,
     if (!is_in_session_) session_.reset();  // otherwise when it returns
     error_code ignored;
     socket_of(stream_).close(ignored);
-    leave(self);
+    this->leave(self);
   }
 
   std::optional<Clock::time_point> idle_since() const override {
@@ -102,17 +87,6 @@ class Connection final : public NetConnection,
   }
 
  private:
-  // Around everything that the event loop calls.
-  template <class Act>
-  void guarded(Act&& act) noexcept {
-    try {
-      act();
-    } catch (...) {
-      log_caught("an HTTP/2 connection is closed");
-      close();
-    }
-  }
-
   // The session must not be deleted, nor asked for output, by what it calls.
   template <class Act>
   auto in_session(Act&& act) {
@@ -145,13 +119,11 @@ class Connection final : public NetConnection,
     session_->go_away();
   }
 
-  void begin() {
+  void begin() override {
     if (is_closed_) return;
     is_ready_ = true;
-    guarded([this] {
-      flush();
-      read();
-    });
+    flush();
+    read();
   }
 
   // ---- reading ----
@@ -234,7 +206,6 @@ class Connection final : public NetConnection,
                       });
   }
 
-  Stream stream_;
   const Http2Peer peer_;
   std::optional<Http2Session> session_;  // until the connection is closed
   std::vector<char> input_;

@@ -16,6 +16,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "core/system/caught_error.h"
 #include "serve/net/fair_queue.h"
 #include "serve/net/options.h"
 
@@ -29,8 +30,8 @@ using TcpSocket =
 
 // Whether the other side is on this machine: its address is a loopback one.
 bool is_local_peer(const TcpSocket& socket);
-// The host by its address; of IPv6 by its network of 64 bits, which one client may have whole.
-// `connection` tells its connections apart.
+// The host by its address (IPv6: by its network of 64 bits, which one client may have whole).
+// `connection` distinguishes its connections.
 ClientKey client_of(const TcpSocket& socket, const void* connection);
 
 using TlsStream = boost::asio::ssl::stream<TcpSocket>;
@@ -86,6 +87,58 @@ class NetConnection {
   NetShared& shared_;
   NetThread& thread_;
   const bool is_refused_;
+};
+
+// A connection over `Stream`, a TcpSocket or a TlsStream; Derived is its class.
+template <class Derived, class Stream>
+class StreamConnection : public NetConnection, public std::enable_shared_from_this<Derived> {
+ public:
+  // `failure` is logged with what an exception says: "an HTTP connection is closed". `more` is for
+  // the stream.
+  template <class... More>
+  StreamConnection(const char* failure, NetShared& shared, NetThread& thread, bool refused,
+                   TcpSocket socket, More&... more)
+      : NetConnection(shared, thread, refused),
+        stream_(std::move(socket), more...),
+        failure_(failure) {}
+
+  void start() final {
+    guarded([this] {
+      boost::system::error_code ignored;
+      socket_of(stream_).set_option(boost::asio::ip::tcp::no_delay(true), ignored);
+      socket_of(stream_).non_blocking(true, ignored);
+      if constexpr (std::is_same_v<Stream, TlsStream>) {
+        stream_.async_handshake(boost::asio::ssl::stream_base::server,
+                                [this, self = this->shared_from_this()](auto error) {
+                                  if (error) return close();
+                                  guarded([this] { begin(); });
+                                });
+      } else {
+        begin();
+      }
+    });
+  }
+
+ protected:
+  // After the handshake of TLS, if any.
+  virtual void begin() = 0;
+
+  // Around everything that the event loop calls: an exception there would leave the connection
+  // open with nothing under way.
+  template <class Act>
+  void guarded(Act&& act) noexcept {
+    try {
+      act();
+    } catch (...) {
+      log_caught(failure_);
+      close();
+    }
+  }
+
+  Stream stream_;
+
+ private:
+  const char* failure_;
 };
 
 using MakeConnection = std::function<std::shared_ptr<NetConnection>(

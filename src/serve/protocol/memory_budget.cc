@@ -8,10 +8,7 @@ namespace emblem {
 bool MemoryBudget::try_take(size_t bytes) noexcept {
   size_t used = used_.load(std::memory_order_relaxed);
   do {
-    if (bytes > limit_ - used) {
-      refusals_.fetch_add(1, std::memory_order_relaxed);
-      return false;
-    }
+    if (bytes > limit_ - used) return false;
   } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
   return true;
 }

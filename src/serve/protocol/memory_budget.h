@@ -48,12 +48,10 @@ class MemoryBudget {
 
   size_t limit() const { return limit_; }
   size_t used() const { return used_.load(std::memory_order_relaxed); }
-  size_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
 
  private:
   const size_t limit_;
   std::atomic<size_t> used_ = 0;
-  std::atomic<size_t> refusals_ = 0;
 };
 
 // A lease of `budget`, or of nothing where that is null.

@@ -4,11 +4,13 @@
 
 #include "core/files/file.h"
 #include "core/system/caught_error.h"
+#include "core/system/seconds_since.h"
 #include "serve/engine/hps/hps_options.h"
 #include "serve/engine/hps/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/engine/retrieval/index_servable.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 
@@ -51,7 +53,7 @@ ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::
   scheduler_ = std::make_unique<Scheduler>(
       name, std::to_string(version), options.batching, std::move(engines),
       servable_->may_block() ? Blocking::kPossible : Blocking::kNever);
-  load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  load_seconds_ = seconds_since(start);
   loaded_ = std::chrono::system_clock::now();
 }
 

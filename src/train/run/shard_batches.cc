@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "comm/bytes.h"
 #include "core/system/log.h"
@@ -260,7 +261,7 @@ void ShardBatches::wait_for_first() {
 
 // ---- counts ----
 
-// Shards are about as large as the first of this rank; of the only one it is exact at its end.
+// Shards are about as large as the first of this rank; exact at the end of a single shard.
 int64_t ShardBatches::expected_rows() const {
   return shards_[0].loader->expected_rows() * world_.shards;
 }
@@ -269,6 +270,27 @@ int64_t ShardBatches::bad_rows() const {
   int64_t rows = 0;
   for (const Shard& shard : shards_) rows += shard.loader->statistics().bad_rows;
   return rows;
+}
+
+// ---- batches of a caller ----
+
+GivenBatches::GivenBatches(const Context& context, const World& world)
+    : world_(world), batches_(context, [this] { return given_; }) {
+  EMBLEM_REQUIRE(world.own_shards() == 1, "batches are given to a rank with ", world.own_shards(),
+                 " shards; choose train_config.logical_shards as large as the number of ranks");
+}
+
+const StepBatches* GivenBatches::take(const Batch& batch, bool is_cancelled) {
+  const auto cancelled = world_.gather(std::vector<uint8_t>{is_cancelled});
+  was_cancelled_ = std::count(cancelled.begin(), cancelled.end(), 1) > 0;
+  if (was_cancelled_) return nullptr;
+  given_ = &batch;
+  batches_.next();
+  step_.shards = {batch.rows > 0 ? &batches_.batch() : nullptr};
+  step_.hosts = {batch.rows > 0 ? &batch : nullptr};
+  step_.rows = world_.gather(std::vector<int64_t>{batch.rows});
+  step_.all_rows = std::accumulate(step_.rows.begin(), step_.rows.end(), int64_t{0});
+  return step_.all_rows > 0 ? &step_ : nullptr;
 }
 
 }  // namespace emblem

@@ -1,4 +1,5 @@
-// train/run/shard_batches.h - the batches that all ranks learn in a step, one of each shard.
+// train/run/shard_batches.h - the batches that all ranks learn in a step, one of each shard: read
+// from the data, or given by the caller.
 #pragma once
 
 #include <chrono>
@@ -107,6 +108,24 @@ class ShardBatches {
   std::vector<bool> is_cut_off_;  // by shard of all ranks: a topic cannot be read there
   StreamLag lag_;
   bool was_cancelled_ = false, has_ended_ = false;
+  StepBatches step_;
+};
+
+// Batches that a caller gives: each rank gives that of its only shard. Used by one thread.
+class GivenBatches {
+ public:
+  GivenBatches(const Context& context, const World& world);
+
+  // The step of a batch, which stays until the next call; null where no rank has rows, and where
+  // one of them is cancelled. Collective.
+  const StepBatches* take(const Batch& batch, bool is_cancelled);
+  bool was_cancelled() const { return was_cancelled_; }
+
+ private:
+  const World world_;
+  const Batch* given_ = nullptr;
+  BatchStream batches_;
+  bool was_cancelled_ = false;
   StepBatches step_;
 };
 

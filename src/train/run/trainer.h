@@ -15,7 +15,6 @@
 #include "train/learner/learner.h"
 #include "train/predict/evaluator.h"
 #include "train/report/run_clock.h"
-#include "train/run/given_batches.h"
 #include "train/run/intervals.h"
 #include "train/run/shard_batches.h"
 #include "train/run/step_watch.h"

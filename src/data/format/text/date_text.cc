@@ -6,6 +6,7 @@
 #include <span>
 
 #include "data/format/text/text_scan.h"
+#include "data/format/text/time_text.h"
 
 namespace emblem {
 namespace {
@@ -22,14 +23,6 @@ size_t take_digits(std::string_view& text, size_t most, int& value) {
   }
   text.remove_prefix(count);
   return count;
-}
-
-std::optional<int64_t> days_of(int year, int month, int day) {
-  const std::chrono::year_month_day date{std::chrono::year{year},
-                                         std::chrono::month{static_cast<unsigned>(month)},
-                                         std::chrono::day{static_cast<unsigned>(day)}};
-  if (!date.ok()) return {};
-  return std::chrono::sys_days{date}.time_since_epoch().count();
 }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

@@ -10,6 +10,15 @@
 #include "emblem/error.h"
 
 namespace emblem {
+
+std::optional<int64_t> days_of(int64_t year, int64_t month, int64_t day) {
+  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(year)),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  if (!date.ok()) return {};
+  return std::chrono::sys_days(date).time_since_epoch().count();
+}
+
 namespace {
 
 constexpr int64_t kSecond = 1000000000;  // in nanoseconds
@@ -30,12 +39,9 @@ bool take_date(std::string_view& text, int64_t& days) {
   if (!take_digits(text, 4, year) || !take(text, '-') || !take_digits(text, 2, month) ||
       !take(text, '-') || !take_digits(text, 2, day))
     return false;
-  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(year)),
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  if (!date.ok()) return false;
-  days = std::chrono::sys_days(date).time_since_epoch().count();
-  return true;
+  const auto found = days_of(year, month, day);
+  days = found.value_or(0);
+  return found.has_value();
 }
 
 // ".25" in nanoseconds and its digits; nothing is 0.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,9 @@ struct TimeFormat {
   bool operator==(const TimeFormat&) const = default;
 };
 
+// Days since 1970 of a date; nothing where there is no such day.
+std::optional<int64_t> days_of(int64_t year, int64_t month, int64_t day);
+
 // A point in time, or a time of a day (`days` is 0).
 struct Moment {
   int64_t days = 0;         // since 1970
@@ -32,7 +36,7 @@ struct Moment {
 };
 
 // "2026-11-16", "2026-11-16 12:30:00.25", "2026-11-16T12:30:00Z", "2026-11-16 12:30+01:00",
-// "12:30:00" as the point in time and how it is written; of another zone than UTC, `format` has
+// "12:30:00" as the point in time and how it is written; for another zone than UTC, `format` has
 // that zone, in which nothing is written. False where the text is anything else.
 bool parse_moment(std::string_view text, Moment& moment, TimeFormat& format);
 

@@ -31,7 +31,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class TrainerStreamTest : public DeviceTest {
+class StreamTrainingTest : public DeviceTest {
  protected:
   void SetUp() override {
     DeviceTest::SetUp();
@@ -129,7 +129,7 @@ class TrainerStreamTest : public DeviceTest {
   int sent_ = 0;
 };
 
-TEST_P(TrainerStreamTest, EveryRowIsTrainedOnOnceWhateverTheNumberOfPartitionsAndRanks) {
+TEST_P(StreamTrainingTest, EveryRowIsTrainedOnOnceWhateverTheNumberOfPartitionsAndRanks) {
   for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 30 + partition);
   for (const auto& [ranks, shards] : {std::pair{2, 2}, {3, 3}, {5, 5}, {2, 5}}) {
     const TrainSummary summary = train_on(ranks, shards, config("four"));
@@ -143,7 +143,7 @@ TEST_P(TrainerStreamTest, EveryRowIsTrainedOnOnceWhateverTheNumberOfPartitionsAn
   }
 }
 
-TEST_P(TrainerStreamTest, OnePartitionIsReadByOneRank) {
+TEST_P(StreamTrainingTest, OnePartitionIsReadByOneRank) {
   send("one", 0, 50);
   testing::internal::CaptureStderr();
   EXPECT_EQ(train_on(3, 3, config("one")).rows, sent_);
@@ -152,7 +152,7 @@ TEST_P(TrainerStreamTest, OnePartitionIsReadByOneRank) {
   expect_all_once();
 }
 
-TEST_P(TrainerStreamTest, AnyNumberOfRanksContinues) {
+TEST_P(StreamTrainingTest, AnyNumberOfRanksContinues) {
   const auto send_to_all = [&] {
     for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 40);
   };
@@ -172,7 +172,7 @@ TEST_P(TrainerStreamTest, AnyNumberOfRanksContinues) {
   expect_all_once();
 }
 
-TEST_P(TrainerStreamTest, PartitionsWithoutRowsContinueWhereTheRunBegan) {
+TEST_P(StreamTrainingTest, PartitionsWithoutRowsContinueWhereTheRunBegan) {
   for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 5);
   const int skipped = sent_;
   // All ranks have found the end of their partitions when the run has its folder.
@@ -193,7 +193,7 @@ TEST_P(TrainerStreamTest, PartitionsWithoutRowsContinueWhereTheRunBegan) {
   EXPECT_THAT(counts(), Each(1u));
 }
 
-TEST_P(TrainerStreamTest, WindowsAndDeltasAreThoseOfAllRanks) {
+TEST_P(StreamTrainingTest, WindowsAndDeltasAreThoseOfAllRanks) {
   for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 40);
   train_on(3, 3, config("four", "until=now", "delta_steps: 2 "));
   expect_all_once();
@@ -210,7 +210,7 @@ TEST_P(TrainerStreamTest, WindowsAndDeltasAreThoseOfAllRanks) {
               ElementsAre(40, 40, 40, 40));
 }
 
-EMBLEM_TEST_ON_EVERY_DEVICE(TrainerStreamTest);
+EMBLEM_TEST_ON_EVERY_DEVICE(StreamTrainingTest);
 
 }  // namespace
 }  // namespace emblem

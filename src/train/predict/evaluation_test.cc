@@ -62,9 +62,9 @@ std::string text_of(const Evaluation& evaluation) {
 
 enum class Tables { kWhole, kParts };  // that a rank has
 
-class RankEvaluationTest : public testing::Test {
+class EvaluationTest : public testing::Test {
  protected:
-  RankEvaluationTest() { check_pipeline(config_); }
+  EvaluationTest() { check_pipeline(config_); }
 
   LoaderOptions options(const std::string& data) {
     LoaderOptions options = evaluation_loader_options(config_);
@@ -118,7 +118,7 @@ class RankEvaluationTest : public testing::Test {
   const FeatureLayout layout_ = layout_of(config_);
 };
 
-TEST_F(RankEvaluationTest, HasTheSameBitsOnAnyNumberOfRanks) {
+TEST_F(EvaluationTest, HasTheSameBitsOnAnyNumberOfRanks) {
   const LoaderOptions loading = options(data_of(500, 3));
   const std::string expected = by_ranks(loading, 1, 8)[0];
   EXPECT_THAT(expected, HasSubstr("rows 500 bad 3"));
@@ -129,13 +129,13 @@ TEST_F(RankEvaluationTest, HasTheSameBitsOnAnyNumberOfRanks) {
       EXPECT_THAT(by_ranks(loading, ranks, 8, tables), testing::Each(expected)) << ranks;
 }
 
-TEST_F(RankEvaluationTest, OfOneShardIsThatOfNoRanks) {
+TEST_F(EvaluationTest, OfOneShardIsThatOfNoRanks) {
   const LoaderOptions loading = options(data_of(300));
   EXPECT_EQ(by_ranks(loading, 1, 1)[0], alone(loading));
 }
 
-// Those that do not depend on the order in which rows are added up.
-TEST_F(RankEvaluationTest, ExactMetricsAreThoseOfOneStream) {
+// Metrics that do not depend on the order in which rows are added up.
+TEST_F(EvaluationTest, ExactMetricsAreThoseOfOneStream) {
   const LoaderOptions loading = options(data_of(300));
   const Evaluation expected = *evaluate_on(loading, World::alone());
   run_thread_ranks(3, [&](Communicator& rank) {
@@ -149,7 +149,7 @@ TEST_F(RankEvaluationTest, ExactMetricsAreThoseOfOneStream) {
   });
 }
 
-TEST_F(RankEvaluationTest, RanksWithoutRowsTakePart) {
+TEST_F(EvaluationTest, RanksWithoutRowsTakePart) {
   for (const int rows : {1, 2, 5}) {
     const LoaderOptions loading = options(data_of(rows));
     const std::string expected = by_ranks(loading, 1, 8)[0];
@@ -160,7 +160,7 @@ TEST_F(RankEvaluationTest, RanksWithoutRowsTakePart) {
   }
 }
 
-TEST_F(RankEvaluationTest, StepsLimitEveryStream) {
+TEST_F(EvaluationTest, StepsLimitEveryStream) {
   config::PipelineConfig limited = config_;
   limited.mutable_eval_config()->set_num_steps(1);
   const LoaderOptions loading = options(data_of(500));
@@ -172,7 +172,7 @@ TEST_F(RankEvaluationTest, StepsLimitEveryStream) {
   });
 }
 
-TEST_F(RankEvaluationTest, BadRowsOfAllShardsCountTogether) {
+TEST_F(EvaluationTest, BadRowsOfAllShardsCountTogether) {
   EXPECT_EQ(error_of_ranks(options(data_of(400, 10)), 2, 4), "");
   EXPECT_THAT(error_of_ranks(options(data_of(400) + data_of(0, 4).substr(24) +
                                      data_of(400).substr(24) + data_of(0, 7).substr(24)),
@@ -180,11 +180,11 @@ TEST_F(RankEvaluationTest, BadRowsOfAllShardsCountTogether) {
               HasSubstr("11 rows cannot be read"));
 }
 
-TEST_F(RankEvaluationTest, WithoutAnyGoodRowIsAnErrorOfAll) {
+TEST_F(EvaluationTest, WithoutAnyGoodRowIsAnErrorOfAll) {
   EXPECT_THAT(error_of_ranks(options(data_of(0, 5)), 2, 4), HasSubstr("all 5 are bad"));
 }
 
-TEST_F(RankEvaluationTest, AnErrorOfOneRankEndsAll) {
+TEST_F(EvaluationTest, AnErrorOfOneRankEndsAll) {
   const LoaderOptions loading = options(data_of(500));
   LoaderOptions missing = loading;
   missing.input = folder_.path("missing.csv");
@@ -208,7 +208,7 @@ TEST_F(RankEvaluationTest, AnErrorOfOneRankEndsAll) {
   }
 }
 
-TEST_F(RankEvaluationTest, AnInterruptEndsAllAtOnce) {
+TEST_F(EvaluationTest, AnInterruptEndsAllAtOnce) {
   cancel_ = CancelToken([] { return true; });
   EXPECT_THAT(by_ranks(options(data_of(500)), 3, 6), testing::Each("interrupted"));
 }
