@@ -10,6 +10,7 @@
 #include "serve/http/status/health.h"
 #include "serve/http/status/metrics_text.h"
 #include "serve/net/connection_limits.h"
+#include "serve/protocol/model_config.pb.h"
 #include "serve/split/parts_servable.h"
 
 namespace emblem {

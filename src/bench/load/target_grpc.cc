@@ -8,8 +8,9 @@ std::unique_ptr<LoadTarget> open_grpc_target(const LoadTargetOptions& options) {
     decltype(emblem_open_grpc_target)* function = emblem_open_grpc_target;
     if (function == nullptr)
       load_module("grpc",
-                  "--protocol grpc needs it and gRPC's library: install libgrpc++-dev, or Emblem "
-                  "again; or use http")
+                  "--protocol grpc needs it: install libgrpc++-dev and build Emblem with "
+                  "-DEMBLEM_GRPC_CLIENT=ON (make build does, the CPU build of make demo does not), "
+                  "or use http")
           .find("emblem_open_grpc_target", function);
     return function;
   }();

@@ -242,7 +242,7 @@ TEST(PsConfigTest, MissingKeysAndWrongTypesAreNamed) {
               refused("num_node_connections is 2147483648; expected a whole number below 2^31"));
   value["volatile_db"] = {{"num_partitions", UINT64_MAX}};
   EXPECT_THAT(parsing(value), refused("num_partitions is 18446744073709551615; expected a whole"));
-  value["volatile_db"] = {{"num_partitions", 2.0}};
+  value["volatile_db"] = {{"type", "hash_map"}, {"num_partitions", 2.0}};
   EXPECT_EQ(parse(value).volatile_db.num_partitions, 2);
   value["volatile_db"] = {{"overflow_margin", -1}};
   EXPECT_THAT(parsing(value), refused("a whole number of at least 0"));

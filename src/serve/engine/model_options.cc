@@ -11,6 +11,7 @@
 #include "core/text/parse_number.h"
 #include "emblem/error.h"
 #include "serve/engine/hps/hps_options.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 namespace {

@@ -8,7 +8,10 @@
 #include "serve/engine/batching/batch_queue.h"
 #include "serve/engine/hps/gpu_options.h"
 #include "serve/engine/servable.h"
-#include "serve/protocol/model_config.pb.h"
+
+namespace inference {
+class ModelConfig;
+}
 
 namespace emblem {
 
@@ -24,7 +27,7 @@ struct EngineCount {
   int instances = 1;  // engines
   int threads = 1;    // threads of each; parameter "threads"
 
-  // Those of the engines and of their pools.
+  // Threads of the engines and of their pools.
   int all_threads() const { return instances * (threads > 1 ? threads + 1 : 1); }
 };
 // Throws kInvalidArgument. `where` names the file.

@@ -12,6 +12,7 @@
 #include "serve/http/status/status_history.h"
 #include "serve/http/status/status_page.h"
 #include "serve/protocol/encoding/base64.h"
+#include "serve/protocol/model_config.pb.h"
 #include "serve/protocol/slow_calls.h"
 #include "serve/protocol/status.h"
 

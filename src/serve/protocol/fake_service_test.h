@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "serve/protocol/inference_service.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 

@@ -21,10 +21,13 @@
 
 #include "emblem/error.h"
 #include "serve/protocol/memory_budget.h"
-#include "serve/protocol/model_config.pb.h"
 #include "serve/protocol/model_statistics.h"
 #include "serve/protocol/tensor.h"
 #include "serve/protocol/tracing.h"
+
+namespace inference {
+class ModelConfig;
+}
 
 namespace emblem {
 

@@ -32,6 +32,7 @@
 #include "serve/engine/finite_model.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/retrieval/index_servable.h"
+#include "serve/protocol/model_config.pb.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {

@@ -14,6 +14,7 @@
 
 #include "ps/parameter_server.h"
 #include "serve/protocol/inference_service.h"
+#include "serve/protocol/model_config.pb.h"
 #include "serve/repository/model_version.h"
 #include "serve/repository/repository.h"
 #include "serve/repository/sent_model.h"

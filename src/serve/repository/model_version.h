@@ -11,7 +11,10 @@
 #include "serve/engine/batching/scheduler.h"
 #include "serve/engine/servable.h"
 #include "serve/protocol/memory_budget.h"
-#include "serve/protocol/model_config.pb.h"
+
+namespace inference {
+class ModelConfig;
+}
 
 namespace emblem {
 

@@ -6,6 +6,7 @@
 #include "emblem/error.h"
 #include "serve/engine/hps/hps_options.h"
 #include "serve/engine/model_parameters.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 namespace {

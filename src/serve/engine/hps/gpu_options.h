@@ -7,7 +7,10 @@
 #include "core/math/half.h"
 #include "embedding/cache/row_cache_ref.h"
 #include "ps/config/ps_config.h"
-#include "serve/protocol/model_config.pb.h"
+
+namespace inference {
+class ModelConfig;
+}
 
 namespace emblem {
 

@@ -8,6 +8,7 @@
 #include "core/system/log.h"
 #include "core/text/joined.h"
 #include "serve/engine/model_parameters.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 namespace {

@@ -8,7 +8,10 @@
 #include "ps/config/ps_config.h"
 #include "serve/engine/hps/gpu_options.h"
 #include "serve/engine/servable.h"
-#include "serve/protocol/model_config.pb.h"
+
+namespace inference {
+class ModelConfig;
+}
 
 namespace emblem {
 

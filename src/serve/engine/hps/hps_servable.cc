@@ -11,6 +11,7 @@
 #include "serve/engine/hps/hps_lookup.h"
 #include "serve/engine/hps/hps_options.h"
 #include "serve/engine/hps/served_tables.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 namespace {

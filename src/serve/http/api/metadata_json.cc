@@ -10,6 +10,7 @@
 #include "serve/http/message/request_object.h"
 #include "serve/protocol/encoding/json_writer.h"
 #include "serve/protocol/extensions.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 namespace {
