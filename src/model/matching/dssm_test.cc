@@ -146,8 +146,9 @@ TEST(Dssm, SettingsThatDoNotFitAreRefused) {
               ThrowsMessage<Error>(HasSubstr("temperature is 0, expected more than 0")));
   EXPECT_THAT(refused(in_batch + "output_dim: -1"),
               ThrowsMessage<Error>(HasSubstr("output_dim is -1")));
-  EXPECT_THAT(refused(in_batch + "} ensemble_size: 2 num_class: 1 metrics { recall_at_k {} "),
-              ThrowsMessage<Error>(HasSubstr("ensemble_size is 2, but dssm gives vectors")));
+  EXPECT_THAT(
+      refused(in_batch + "} ensemble_size: 2 num_class: 1 metrics { recall_at_k {} "),
+      ThrowsMessage<Error>(HasSubstr("ensemble_size is 2, but dssm does not support ensembles")));
   EXPECT_THAT(refused(in_batch + "} metrics { auc {} "),
               ThrowsMessage<Error>(HasSubstr("auc is of predictions, but this model ranks")));
   EXPECT_THAT(refused(in_batch + "} losses { l2_loss {} "),

@@ -80,7 +80,7 @@ TEST_F(TrainerSteps, TakeBatchesThatAreGiven) {
   EXPECT_EQ(trainer.evaluate()->metrics, whole.evaluation->metrics);
   EXPECT_EQ(trainer.close().rows, 100);
   EXPECT_THAT([&] { Trainer({}, config("other"), {}).step(Batch{}); },
-              ThrowsMessage<Error>(HasSubstr("no data of its own; pass a batch")));
+              ThrowsMessage<Error>(HasSubstr("this run reads its own data")));
 }
 
 TEST_F(TrainerSteps, ReportThroughCallbacks) {
