@@ -56,8 +56,8 @@ class Retrieval(SampledRun):
                 self.tower(model, "item_tower_emb", items).T)
 
 
-def post(connection, path, body):
-    connection.request("POST", path, json.dumps(body))
+def post(connection, path, body, headers={}):
+    connection.request("POST", path, json.dumps(body), headers)
     response = connection.getresponse()
     text = response.read()
     return response.status, json.loads(text) if text else {}
@@ -118,7 +118,7 @@ class Index(unittest.TestCase):
 
             status, answer = ask({"top_k": 20})
             self.assertEqual(status, 200, answer)
-            self.assertEqual(answer["parameters"], {"index_version": 1})
+            self.assertEqual(answer["parameters"], {"index_version": 1, "index_change": 0})
             found = outputs_of(answer)
             self.expect_best(found, scores, 20)
             # Items that were found are excluded: the next ones follow.
@@ -134,11 +134,59 @@ class Index(unittest.TestCase):
             of_vectors = [{"name": "user_vector", "datatype": "FP32", "shape": list(users.shape),
                            "data": users.flatten().tolist()}]
             self.expect_best(outputs_of(ask({"top_k": 20}, of=of_vectors)[1]), scores, 20)
+            allow = {"name": "allow", "datatype": "INT64", "shape": [USERS, 20], "data": found["ids"].flatten().tolist()}
+            some = np.full_like(scores, -np.inf)
+            np.put_along_axis(some, found["ids"] - 1, found["scores"], axis=1)
+            self.expect_best(outputs_of(ask({"top_k": 7}, allow)[1]), some, 7)
+            self.assertEqual(post(connection, "/v2/models/rec/items", {"inputs": []})[0], 503)
             for parameters, words in (({"top_k": 0}, "1 to 10000"), ({"filter": "old"}, 'unknown attribute \\"old\\"'),
                                       ({"top_k": "many"}, "")):
                 status, answer = ask(parameters)
                 self.assertEqual(status, 400, answer)
                 self.assertIn(words, json.dumps(answer))
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def test_items_of_a_served_index_are_put_and_removed(self):
+        repository = self.one.folder / "changed"
+        scores = self.index(repository, "first", 1, "--kind", "ivf_flat", "--lists", "8", "--recall", "0.9")
+        manifest = json.loads((repository / "rec/1/index/manifest.json").read_text())
+        self.assertGreaterEqual(manifest["recall"], 0.9)
+        self.assertTrue(1 <= manifest["probes"] <= 8)
+        users = self.one.tower("first", "user_tower_emb", self.one.folder / "users.csv")
+        server = Server(repository, "--allow-item-changes", "--control-token", "change")
+        connection = http.client.HTTPConnection(server.http, timeout=60)
+        self.addCleanup(connection.close)
+        ids, dim = [9001, 9002, 3], users.shape[1]
+        vectors = np.concatenate([users[:2], -users[:1]])  # cosines of 1 with the first two users
+        put = {"inputs": [{"name": "ids", "datatype": "INT64", "shape": [3], "data": ids},
+                          {"name": "vectors", "datatype": "FP32", "shape": [3, dim], "data": vectors.flatten().tolist()},
+                          {"name": "attributes", "datatype": "BYTES", "shape": [3], "data": ["new", "", "new"]}]}
+
+        def change(path, body, token="change"):
+            return post(connection, "/v2/models/rec/" + path, body, {"Authorization": f"Bearer {token}"})
+
+        def best(**parameters):
+            status, answer = post(connection, "/v2/models/rec/infer", {"parameters": {"top_k": 3, **parameters}, "inputs": [
+                {"name": "user_vector", "datatype": "FP32", "shape": [2, dim], "data": users[:2].flatten().tolist()}]})
+            self.assertEqual(status, 200, answer)
+            return outputs_of(answer)["ids"], answer["parameters"]["index_change"]
+
+        try:
+            before = best()[0]
+            self.assertEqual(change("items", put, "wrong")[0], 401)
+            self.assertEqual(best()[1], 0)
+            self.assertEqual(change("items", put), (200, {"model_name": "rec", "model_version": "1", "change": 1,
+                                                          "items": ITEMS + 2}))
+            found, number = best()
+            self.assertEqual((found[:, 0].tolist(), number), ([9001, 9002], 1))
+            self.assertEqual(best(filter="new")[0][0, 0], 9001)
+            self.assertNotIn(9002, best(filter="new")[0])
+            gone = {"inputs": [{"name": "ids", "datatype": "INT64", "shape": [2], "data": [9001, 9002]}]}
+            self.assertEqual(change("items/remove", gone)[1]["items"], ITEMS)
+            self.assertEqual(change("items/remove", gone)[0], 404)
+            if 3 not in before:
+                self.assertEqual(best()[0].tolist(), before.tolist())
         finally:
             self.assertEqual(server.stop(), 0)
 
@@ -278,7 +326,10 @@ class Index(unittest.TestCase):
         self.assertIn("duplicate item 5; ids must be unique", refusal(header + "5,1,2,3,4,5,6\n" * 2))
         self.assertIn("price", refusal(header.replace(",price", "") + "5,1,2,3,4,5\n"))
         self.assertIn("sku", refusal(header + "x,1,2,3,4,5,6\n"))
-        self.assertIn("--kind ivf_flat", refusal(header + "5,1,2,3,4,5,6\n", "--lists", "4"))
+        for option, value in (("--lists", "4"), ("--probes", "2"), ("--recall", ".9")):
+            self.assertIn(f"{option} needs --kind ivf_flat", refusal(header + "5,1,2,3,4,5,6\n", option, value))
+        self.assertIn("give it or --probes", refusal(header + "5,1,2,3,4,5,6\n", "--kind", "ivf_flat", "--probes", "2",
+                                                     "--recall", ".9"))
 
 
 if __name__ == "__main__":

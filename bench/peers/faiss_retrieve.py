@@ -51,14 +51,19 @@ def main():
     parser.add_argument("--probes", default="16", help="one result for each")
     parser.add_argument("--topics", type=int, default=0)
     parser.add_argument("--noise", type=float, default=0.5)
+    parser.add_argument("--data", help="folder that `emblem bench retrieve --data` wrote: search the same vectors")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--json")
     options = parser.parse_args()
     faiss.omp_set_num_threads(1)
     rng = np.random.default_rng(11)
     centers = rng.standard_normal((max(1, options.topics), options.dim), dtype=np.float32)
-    items = draw(options, rng, options.items, centers)
-    queries = draw(options, rng, 4096, centers)
+    if options.data:
+        items, queries = (np.fromfile(f"{options.data}/{name}.f32", np.float32).reshape(-1, options.dim)
+                          for name in ("items", "queries"))
+    else:
+        items, queries = draw(options, rng, options.items, centers), draw(options, rng, 4096, centers)
+    options.items = len(items)
     if options.similarity == "cosine":
         faiss.normalize_L2(items)
         faiss.normalize_L2(queries)
@@ -78,7 +83,7 @@ def main():
             metrics, settings = {}, {}
             if probes:
                 index.nprobe = probes
-                best, found = (of.search(queries[:200], options.top_k)[1] for of in (exact, index))
+                best, found = (of.search(queries[:1000], options.top_k)[1] for of in (exact, index))
                 shares = [len(set(a) & set(b)) / options.top_k for a, b in zip(best, found)]
                 metrics[f"recall_at_{options.top_k}"] = {"value": float(np.mean(shares)), "unit": "", "higher_is_better": True}
                 settings["probes"] = probes

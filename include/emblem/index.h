@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +28,9 @@ EMBLEM_PUBLIC {
     // "flat": searches are exact. "ivf_flat", on a CPU: once rebuild() has been called, they look
     // at the items of the lists whose centroids are nearest.
     std::string kind = "flat";
-    int64_t lists = 0;  // of ivf_flat; 0: twice the root of the number of items
-    uint64_t seed = 1;  // of the lists
+    int64_t lists = 0;    // of ivf_flat; 0: twice the root of the number of items
+    int64_t probes = 16;  // of ivf_flat: lists that a search looks at, unless it says how many
+    uint64_t seed = 1;    // of the lists
     std::vector<std::string> attributes = {};  // that searches filter items by; at most 64
 
     std::string device = "cpu";  // or "cuda", with the items in its memory
@@ -44,10 +46,13 @@ EMBLEM_PUBLIC {
 
   struct IndexSearch {
     int64_t k = 10;
-    int64_t probes = 16;  // lists of an ivf_flat that are searched
+    std::optional<int64_t> probes = {};  // lists of an ivf_flat; absent: those of IndexOptions
     // Ids that are not found: a list for each query; empty: none.
     std::vector<std::vector<int64_t>> exclude = {};
     std::vector<std::string> filter = {};  // attributes that items must have, all of them
+    // The only ids that may be found: a list for each query; empty: all items. These are scored
+    // exactly with any kind of index. Ids that are not there are passed over.
+    std::vector<std::vector<int64_t>> allow = {};
   };
 
   // Best first. A row of which fewer are found ends with ids of -1 and scores of NaN.

@@ -44,6 +44,7 @@ EMBLEM_PUBLIC {
     std::string model_control_mode = "none";  // or "poll", "explicit": load_model and clients' wish
     std::vector<std::string> load_model;      // with explicit: at the start
     double repository_poll_secs = 15;
+    bool allow_item_changes = false;  // clients may change the items of served indexes
     int max_client_threads = -1;   // of engines that clients configure; -1: 4 per CPU, at least 16
     bool strict_readiness = true;  // ready only with models, all of them loaded
     std::string ps;                // HPS's ps.json: stores of the tables

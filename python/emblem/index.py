@@ -51,16 +51,19 @@ class Index:
         return index
 
     def search(self, vectors: Any, k: int = 10, *, exclude: Optional[Sequence[Any]] = None, filter: Sequence[str] = (),
-               probes: int = 16) -> Tuple[np.ndarray, np.ndarray]:
+               allow: Optional[Sequence[Any]] = None, probes: Optional[int] = None) -> Tuple[np.ndarray, np.ndarray]:
         """(ids, scores) of the best k items for each row of `vectors`, best first: int64 and float32 [rows, k], with fewer
         columns where there are fewer items. A row of which fewer are found ends with ids of -1 and scores of NaN.
 
-        exclude: ids that are not found, a list for each row. filter: attributes that items must have, all of them."""
+        exclude: ids that are not found, a list for each row. filter: attributes that items must have, all of them. allow: the
+        only ids that may be found, a list for each row; they are scored exactly, and ids that are not there passed over.
+        probes: lists of an ivf_flat that are looked at; None: those that it was written with, 16 unless `emblem index` was told
+        others."""
         queries = floats("vectors", vectors, 2)
-        excluded = [] if exclude is None else [integers("excluded ids", ids, np.int64).tolist() for ids in exclude]
+        excluded, allowed = _lists_of("excluded ids", exclude, len(queries)), _lists_of("allowed ids", allow, len(queries))
         if isinstance(filter, str):
             raise Error(f"filter is the text {filter!r}; expected a list of attributes, as [{filter!r}]", "invalid_argument")
-        return self.core.search(queries, k, probes, excluded, list(filter))
+        return self.core.search(queries, k, probes, excluded, list(filter), allowed)
 
     def add(self, vectors: Any, ids: Any, *, attributes: Optional[Mapping[str, Any]] = None, replace: bool = False) -> None:
         """Adds items; those of an ivf_flat are searched exactly until `rebuild`. An id that is there is an error, or with
@@ -85,6 +88,11 @@ class Index:
         return self.core.dim
 
     @property
+    def probes(self) -> int:
+        """Lists of an ivf_flat that a search looks at unless it is told how many."""
+        return self.core.probes
+
+    @property
     def attributes(self) -> List[str]:
         return self.core.attributes
 
@@ -99,6 +107,15 @@ class Index:
     def __repr__(self) -> str:
         core = self.core
         return f"emblem.Index({len(self)} items of {core.dim} elements, {core.kind}, {core.value_type}, {core.similarity})"
+
+
+# Ids of each row; none at all for None.
+def _lists_of(what: str, lists: Optional[Sequence[Any]], rows: int) -> List[List[int]]:
+    if lists is None:
+        return []
+    if len(lists) != rows:
+        raise Error(f"there are {len(lists)} lists of {what} for {rows} rows; expected one for each row", "invalid_argument")
+    return [integers(what, ids, np.int64).tolist() for ids in lists]
 
 
 # The attributes of items, a bit for each name of the index.

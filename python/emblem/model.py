@@ -137,26 +137,30 @@ class Model:
         return index
 
     def recommend(self, users: Any, k: int = 10, *, exclude: Optional[Sequence[Any]] = None, filter: Sequence[str] = (),
-                  probes: int = 16) -> Tuple[np.ndarray, np.ndarray]:
+                  allow: Optional[Sequence[Any]] = None, probes: Optional[int] = None) -> Tuple[np.ndarray, np.ndarray]:
         """(ids, scores) of the best k items of `index_items` for each user, as emblem.Index.search gives them. users: rows with
-        the columns of the user tower. exclude: items that a user does not get, a list for each."""
+        the columns of the user tower. exclude: items that a user does not get, a list for each. allow: the only items that a
+        user may get, a list for each."""
         index = self._items().index
         vectors = self.vectors(users, "user")
-        if exclude is not None and len(exclude) != len(vectors):
-            raise Error(f"exclude has {len(exclude)} lists for {len(vectors)} users; expected one for each", "invalid_argument")
+        for name, lists in (("exclude", exclude), ("allow", allow)):
+            if lists is not None and len(lists) != len(vectors):
+                raise Error(f"{name} has {len(lists)} lists for {len(vectors)} users; expected one for each", "invalid_argument")
         if vectors.ndim == 2:
-            return index.search(vectors, k, exclude=exclude, filter=filter, probes=probes)
+            return index.search(vectors, k, exclude=exclude, filter=filter, allow=allow, probes=probes)
         rows, places = np.nonzero(np.any(vectors != 0, axis=2))
-        found = index.search(vectors[rows, places], k, exclude=exclude and [exclude[int(row)] for row in rows], filter=filter,
-                             probes=probes)
+        excluded, allowed = (lists and [lists[int(row)] for row in rows] for lists in (exclude, allow))
+        found = index.search(vectors[rows, places], k, exclude=excluded, filter=filter, allow=allowed, probes=probes)
         return best_of_rows(*found, rows, len(vectors), k)
 
-    def similar_items(self, items: Any, k: int = 10, *, filter: Sequence[str] = (),
-                      probes: int = 16) -> Tuple[np.ndarray, np.ndarray]:
-        """(ids, scores) of the k items of `index_items` that are most like each of the items with these ids, without itself."""
+    def similar_items(self, items: Any, k: int = 10, *, filter: Sequence[str] = (), allow: Optional[Sequence[Any]] = None,
+                      probes: Optional[int] = None) -> Tuple[np.ndarray, np.ndarray]:
+        """(ids, scores) of the k items of `index_items` that are most like each of the items with these ids, without itself.
+        allow: the only items that are compared with one, a list for each."""
         known = self._items()
         ids = integers("ids", items, np.int64)
-        return known.index.search(known.vectors_of(ids), k, exclude=[[one] for one in ids.tolist()], filter=filter, probes=probes)
+        return known.index.search(known.vectors_of(ids), k, exclude=[[one] for one in ids.tolist()], filter=filter,
+                                  allow=allow, probes=probes)
 
     def _matching(self) -> Any:
         config = self.pipeline.model_config

@@ -62,15 +62,16 @@ void add(const PythonIndex& self, const Vector<int64_t>& ids, const Matrix& vect
   });
 }
 
-nb::tuple search(const PythonIndex& self, const Matrix& queries, int64_t k, int64_t probes,
-                 const std::vector<std::vector<int64_t>>& exclude,
-                 const std::vector<std::string>& filter) {
+nb::tuple search(const PythonIndex& self, const Matrix& queries, int64_t k,
+                 std::optional<int64_t> probes, const std::vector<std::vector<int64_t>>& exclude,
+                 const std::vector<std::string>& filter,
+                 const std::vector<std::vector<int64_t>>& allow) {
   const auto dim = static_cast<size_t>(self.index->options().dim);
   EMBLEM_REQUIRE(queries.shape(1) == dim, "queries have ", queries.shape(1),
                  " elements, but vectors of this index have ", dim);
   const std::vector<float> copied(queries.data(), queries.data() + queries.size());
   FoundItems found = run(self, [&](const Index& index) {
-    return index.search(copied, {k, probes, exclude, filter});
+    return index.search(copied, {k, probes, exclude, filter, allow});
   });
   const size_t rows = queries.shape(0), width = static_cast<size_t>(found.width);
   return nb::make_tuple(to_numpy(std::move(found.ids), {rows, width}),
@@ -94,7 +95,8 @@ void add_index(nb::module_& module) {
           "ids"_a)
       .def("rebuild",
            [](const PythonIndex& self) { run(self, [](Index& index) { index.rebuild(); }); })
-      .def("search", &search, "queries"_a, "k"_a, "probes"_a, "exclude"_a, "filter"_a)
+      .def("search", &search, "queries"_a, "k"_a, "probes"_a.none(), "exclude"_a, "filter"_a,
+           "allow"_a)
       .def(
           "save",
           [](const PythonIndex& self, const std::string& folder) {
@@ -104,6 +106,7 @@ void add_index(nb::module_& module) {
       .def_prop_ro("size", [](const PythonIndex& self) { return self.index->size(); })
       .def_prop_ro("bytes", [](const PythonIndex& self) { return self.index->bytes(); })
       .def_prop_ro("dim", [](const PythonIndex& self) { return self.index->options().dim; })
+      .def_prop_ro("probes", [](const PythonIndex& self) { return self.index->options().probes; })
       .def_prop_ro("kind", [](const PythonIndex& self) { return self.index->options().kind; })
       .def_prop_ro("similarity",
                    [](const PythonIndex& self) { return self.index->options().similarity; })

@@ -80,6 +80,25 @@ class IndexTest(Folder):
         self.assert_best(index.search(self.queries, 5, exclude=excluded, filter=["new"]),
                          best(self.vectors, self.ids, self.queries, 5, allowed))
 
+    def test_allowed_ids_alone_are_found(self):
+        draw = np.random.default_rng(3)
+        new = draw.random(500) < 0.5
+        allow = [draw.choice(self.ids, 60) for _ in self.queries]  # some twice
+        excluded = [draw.choice(self.ids, 300, replace=False) for _ in self.queries]
+        there = np.array([np.isin(self.ids, one) for one in allow])
+        filtered = there & np.array([~np.isin(self.ids, one) & new for one in excluded])
+        for kind in ("flat", "ivf_flat"):
+            index = emblem.Index(self.vectors, self.ids, attributes={"new": new}, kind=kind)
+            unknown = [np.append(one, 20_000) for one in allow]
+            self.assert_best(index.search(self.queries, 20, allow=unknown, probes=1),
+                             best(self.vectors, self.ids, self.queries, 20, there))
+            ids, scores = index.search(self.queries, 9, allow=allow, exclude=excluded, filter=["new"])
+            for row, (found, worth) in enumerate(zip(*best(self.vectors, self.ids, self.queries, 9, filtered))):
+                count = np.isfinite(worth).sum()
+                self.assertEqual(ids[row].tolist(), found[:count].tolist() + [-1] * (9 - count))
+                self.assertTrue(np.isnan(scores[row][count:]).all())
+            self.assertTrue((index.search(self.queries, 3, allow=[[]] * 20)[0] == -1).all())
+
     def test_fewer_items_than_asked_for(self):
         index = emblem.Index(self.vectors[:3], [5, 6, 7])
         ids, scores = index.search(self.queries, 10, exclude=[[5, 6]] + [[]] * 19)
@@ -153,6 +172,7 @@ class IndexTest(Folder):
                 (lambda: index.search(self.queries, 0), "invalid_argument", "k is 0"),
                 (lambda: index.search(self.queries, probes=0), "invalid_argument", "probes is 0"),
                 (lambda: index.search(self.queries, exclude=[[1]]), "invalid_argument", "1 lists of excluded ids for 20"),
+                (lambda: index.search(self.queries, allow=[[1]]), "invalid_argument", "1 lists of allowed ids for 20"),
                 (lambda: index.search(self.queries, filter=["old"]), "invalid_argument", "unknown attribute"),
                 (lambda: index.search(self.queries, filter="new"), "invalid_argument", "expected a list"),
                 (lambda: index.search(np.full((1, 7), np.inf)), "invalid_argument", "infinite"),
@@ -192,6 +212,11 @@ class RecommendTest(Folder):
         for user in range(USERS):
             self.assertFalse(set(others[user]) & set(ids[user, :4]))
             self.assertTrue(((others[user] - 1000) % 3 > 0).all())
+        allowed = model.recommend(users, 10, allow=ids[:, 3:9].tolist(), exclude=ids[:, 3:4].tolist())[0]
+        self.assertEqual(allowed[:, :5].tolist(), ids[:, 4:9].tolist())
+        self.assertTrue((allowed[:, 5:] == -1).all())
+        some = model.similar_items([1001, 1002], 5, allow=[[1001, 1007], [1009, 9999]])[0]
+        self.assertEqual(some[:, :2].tolist(), [[1007, -1], [1009, -1]])
         like = model.similar_items([1001, 1002], 5)[0]
         self.assertEqual(((like - 1000) % 4).tolist(), [[1] * 5, [2] * 5])
         self.assertNotIn(1001, like[0])
@@ -204,6 +229,7 @@ class RecommendTest(Folder):
         np.testing.assert_allclose(model.recommend(users, 10)[1], by_hand[1], rtol=1e-5, atol=1e-5)
         for call, said in [(lambda: model.index_items(items, ids=[1, 2]), "2 ids for 60 items"),
                            (lambda: model.recommend(users, exclude=[[1]]), "1 lists for 40 users"),
+                           (lambda: model.recommend(users, allow=[[1]]), "allow has 1 lists for 40 users"),
                            (lambda: model.similar_items([5]), "item 5 is not in the index"),
                            (lambda: model.vectors(users, "users"), "expected")]:
             with self.assertRaisesRegex(emblem.Error, said):

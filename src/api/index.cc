@@ -26,6 +26,7 @@ IndexSettings settings_of(const IndexOptions& options) {
       .kind = chosen<IndexKind>(where, "kind", options.kind,
                                 {{"flat", IndexKind::kFlat}, {"ivf_flat", IndexKind::kIvfFlat}}),
       .lists = options.lists,
+      .probes = options.probes,
       .attributes = options.attributes,
       .seed = options.seed};
 }
@@ -37,6 +38,7 @@ IndexOptions options_of(const IndexSettings& settings, const IndexOptions& given
           .value_type = name_of(settings.dtype),
           .kind = name_of(settings.kind),
           .lists = settings.lists,
+          .probes = settings.probes,
           .seed = settings.seed,
           .attributes = settings.attributes,
           .device = given.device,
@@ -116,7 +118,11 @@ FoundItems Index::search(std::span<const float> queries, const IndexSearch& sear
   {
     const std::lock_guard lock(state_->mutex);
     best = state_->index->search(state_->workers.context, {queries.data(), rows, dim},
-                                 {search.k, search.probes, search.exclude, search.filter});
+                                 {.k = search.k,
+                                  .probes = search.probes,
+                                  .exclude = search.exclude,
+                                  .allow = search.filter,
+                                  .only = search.allow});
     found.width = std::min(search.k, size());
   }
   for (const auto& items : best) found.width = std::max(found.width, std::ssize(items));

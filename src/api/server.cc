@@ -102,6 +102,7 @@ ModelServerOptions models_of(const ServerOptions& options) {
   models.repository = options.models;
   models.control = control_of(options);
   models.models = options.load_model;
+  models.allow_item_changes = options.allow_item_changes;
   models.poll_seconds = options.repository_poll_secs;
   models.ps_config = options.ps;
   models.on_gpu = options.device == "cuda";

@@ -19,27 +19,47 @@ struct IndexArguments : PipelineOptions {
   std::string checkpoint, items, out, kind = "flat", dtype = "fp32";
   ItemColumns columns;
   std::vector<std::string> filters;
-  int64_t lists = 0, version = 0;
+  int64_t lists = 0, probes = 0, version = 0;
+  double recall = 0.0;
 };
 
 std::unique_ptr<Index> build_index(const Context& context, const IndexArguments& options,
                                    config::Similarity similarity, const EncodedItems& items) {
-  const IndexSettings settings{
+  IndexSettings settings{
       .dim = items.dim,
       .similarity = similarity == config::COSINE ? Similarity::kCosine : Similarity::kInnerProduct,
       .dtype = parse_dtype(options.dtype).value(),
       .kind = options.kind == "flat" ? IndexKind::kFlat : IndexKind::kIvfFlat,
       .lists = options.lists,
       .attributes = options.columns.attributes};
+  if (options.probes > 0) settings.probes = options.probes;
   const auto count = static_cast<int64_t>(items.ids.size());
-  return Index::build(context, settings,
-                      {.ids = items.ids,
-                       .vectors = {items.vectors.data(), count, items.dim},
-                       .attributes = items.attributes});
+  auto index = Index::build(context, settings,
+                            {.ids = items.ids,
+                             .vectors = {items.vectors.data(), count, items.dim},
+                             .attributes = items.attributes});
+  if (options.recall > 0.0)
+    index->choose_probes(context, options.recall);
+  else if (settings.kind == IndexKind::kIvfFlat)
+    index->measure_recall(context);
+  return index;
+}
+
+void print_lists(const Index& index) {
+  if (index.settings().kind != IndexKind::kIvfFlat) return;
+  const int64_t probes = index.settings().probes;
+  std::printf("lists: searches look at %ld; recall@%ld is %.4f for items as queries\n",
+              static_cast<long>(probes), static_cast<long>(Index::kRecallK),
+              *index.settings().recall);
 }
 
 void run(const IndexArguments& options) {
-  EMBLEM_REQUIRE(options.lists == 0 || options.kind == "ivf_flat", "--lists needs --kind ivf_flat");
+  for (const auto& [option, given] : {std::pair{"--lists", options.lists > 0},
+                                      {"--probes", options.probes > 0},
+                                      {"--recall", options.recall > 0.0}})
+    EMBLEM_REQUIRE(!given || options.kind == "ivf_flat", option, " needs --kind ivf_flat");
+  EMBLEM_REQUIRE(options.probes == 0 || options.recall == 0.0,
+                 "--recall chooses the probes; give it or --probes");
   check_model_folder(options.out, options.version);
   const Storage storage = open_storage(options.remote);
   const std::string checkpoint = find_checkpoint(options.checkpoint, storage);
@@ -60,6 +80,7 @@ void run(const IndexArguments& options) {
   std::printf("index: %ld items of %ld elements, %s %s, %s\n", static_cast<long>(index->count()),
               static_cast<long>(items.dim), options.kind.c_str(), options.dtype.c_str(),
               name_of(index->settings().similarity));
+  print_lists(*index);
   if (items.pass.bad_rows > 0)
     std::printf("skipped %ld bad rows\n", static_cast<long>(items.pass.bad_rows));
   log_missing_values(items.pass.lookups, LookupPass::kEvaluation);
@@ -97,6 +118,16 @@ void add_index(Command& program) {
                  "centroids");
   command.option("--lists", options->lists, "N", "Lists of an ivf_flat (default: 2 sqrt(items))")
       .positive();
+  command
+      .option("--probes", options.probes, "N",
+              "Lists of an ivf_flat that a search looks at (default: 16)")
+      .positive();
+  command
+      .option(
+          "--recall", options.recall, "SHARE",
+          "Choose the least --probes with which searches find this share of the best 100 items, "
+          "as measured with items as queries")
+      .range(0, 1);
   command.choice("--dtype", options->dtype, {"fp32", "fp16", "bf16", "int8"},
                  "Type of the stored vectors");
   command.list("--attributes", options->columns.attributes, "NAME,...",

@@ -111,6 +111,7 @@ void print_access(const api::ServerOptions& options) {
   line(options.model_control_mode == "explicit"
            ? "model control: clients may load and unload models"
            : "model control: off (--model-control-mode explicit)");
+  if (options.allow_item_changes) line("changes of items: on (--allow-item-changes)");
   if (options.allow_shared_memory.empty())
     line("shared memory: off (--allow-shared-memory)");
   else
@@ -202,6 +203,9 @@ void add_serve(Command& program) {
       .option("--repository-poll-secs", options->server.repository_poll_secs, "SECONDS",
               "With poll: seconds between checks")
       .range(1e-3, 1e6);
+  command.flag("--allow-item-changes", options->server.allow_item_changes,
+               "Clients may add, replace and remove items of served indexes; with a control token, "
+               "those that have it");
   command
       .option("--max-client-threads", options->server.max_client_threads, "N",
               "With explicit: threads that the engines of models may have in all whose "

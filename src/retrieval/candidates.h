@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/memory/view.h"
@@ -40,7 +41,7 @@ class Candidates {
   // The k-th best score is not below this: candidates with a lower upper bound need not be added.
   float threshold() const { return threshold_; }
 
-  // exact(candidate) returns the ScoredItem of a candidate.
+  // exact(candidates, items) writes the ScoredItem of each candidate.
   template <class Exact>
   void add(const Candidate& candidate, Exact&& exact) {
     held_.push_back(candidate);
@@ -54,13 +55,17 @@ class Candidates {
       if (candidate.upper >= threshold_) add(candidate, exact);
   }
 
+  // Raises the threshold to what candidates allow, if there are enough to be worth it.
+  void raise_threshold() {
+    if (held_.size() >= (threshold_ == kAll ? k_ : 2 * k_)) drop_worse();
+  }
+
   // The best k, in order.
   template <class Exact>
   std::vector<ScoredItem> best(Exact&& exact) {
     drop_worse();
-    std::vector<ScoredItem> items;
-    items.reserve(held_.size());
-    for (const Candidate& candidate : held_) items.push_back(exact(candidate));
+    std::vector<ScoredItem> items(held_.size());
+    exact(std::span<const Candidate>(held_), items.data());
     const size_t count = std::min(k_, items.size());
     std::partial_sort(items.begin(), items.begin() + count, items.end());
     items.resize(count);
@@ -85,12 +90,13 @@ class Candidates {
 
   template <class Exact>
   void keep_best(Exact&& exact) {
+    std::vector<ScoredItem> scored(held_.size());
+    exact(std::span<const Candidate>(held_), scored.data());
     std::vector<std::pair<ScoredItem, Candidate>> items;
     items.reserve(held_.size());
-    for (Candidate candidate : held_) {
-      const ScoredItem item = exact(candidate);
-      candidate.lower = candidate.upper = item.score;
-      items.emplace_back(item, candidate);
+    for (size_t i = 0; i < held_.size(); ++i) {
+      const float score = scored[i].score;
+      items.push_back({scored[i], {score, score, held_[i].part, held_[i].row}});
     }
     const size_t count = std::min(k_, items.size());
     std::nth_element(items.begin(), items.begin() + (count - 1), items.end(),

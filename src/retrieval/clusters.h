@@ -14,7 +14,7 @@ struct ClusterOptions {
   Similarity similarity = Similarity::kInnerProduct;
   uint64_t seed = 1;
   int iterations = 10;
-  int64_t points_per_list = 64;  // that are drawn to train with
+  int64_t points_per_list = 256;  // that are drawn to train with
 };
 
 // Centroids of the rows, as a segment whose ids are the numbers of lists: those of least squared

@@ -110,15 +110,18 @@ T one_of(const Json& name, std::initializer_list<T> values) {
 }
 
 IndexSettings settings_of(const Json& manifest) {
-  return {
+  IndexSettings settings{
       .dim = manifest.at("dim"),
       .similarity =
           one_of(manifest.at("similarity"), {Similarity::kInnerProduct, Similarity::kCosine}),
       .dtype = one_of(manifest.at("dtype"), {DType::kF32, DType::kF16, DType::kBf16, DType::kInt8}),
       .kind = one_of(manifest.at("kind"), {IndexKind::kFlat, IndexKind::kIvfFlat}),
       .lists = manifest.at("lists"),
+      .probes = manifest.value("probes", IndexSettings{}.probes),  // not written at first
       .attributes = manifest.at("attributes").get<std::vector<std::string>>(),
       .seed = manifest.at("seed")};
+  if (manifest.contains("recall")) settings.recall = manifest.at("recall").get<double>();
+  return settings;
 }
 
 void require_finite(const SavedFolder& folder, const char* file, const ItemRows& rows) {
@@ -188,19 +191,22 @@ void Index::save(const std::string& folder) const {
     to.write("centroid", now->centroids->items().rows.bytes());
     to.write<int64_t>("list", lists);
   }
-  to.finish({{"format", kFormat},
-             {"format_version", kFormatVersion},
-             {"checksum", no_checksum()},
-             {"emblem_version", kVersion},
-             {"dim", settings_.dim},
-             {"similarity", name_of(settings_.similarity)},
-             {"dtype", name_of(settings_.dtype)},
-             {"kind", name_of(settings_.kind)},
-             {"lists", settings_.lists},
-             {"seed", settings_.seed},
-             {"attributes", settings_.attributes},
-             {"count", items.rows.count()},
-             {"centroids", lists.size()}});
+  Json manifest = {{"format", kFormat},
+                   {"format_version", kFormatVersion},
+                   {"checksum", no_checksum()},
+                   {"emblem_version", kVersion},
+                   {"dim", settings_.dim},
+                   {"similarity", name_of(settings_.similarity)},
+                   {"dtype", name_of(settings_.dtype)},
+                   {"kind", name_of(settings_.kind)},
+                   {"lists", settings_.lists},
+                   {"seed", settings_.seed},
+                   {"attributes", settings_.attributes},
+                   {"count", items.rows.count()},
+                   {"centroids", lists.size()}};
+  if (settings_.kind == IndexKind::kIvfFlat) manifest["probes"] = settings_.probes;
+  if (settings_.recall) manifest["recall"] = *settings_.recall;
+  to.finish(std::move(manifest));
 }
 
 std::unique_ptr<Index> Index::load(const Context& context, const std::string& path) {
@@ -233,6 +239,8 @@ std::unique_ptr<Index> Index::load(const Context& context, const std::string& pa
       table.attributes.resize(static_cast<size_t>(centroids));
       state.centroids = part_of(std::move(table), {centroids}).segment;
       state.parts.push_back(part_of(part_of_items(items, 0, listed), lists));
+      state.bounds =
+          std::make_shared<const ListBounds>(context, *state.parts[0].segment, *state.centroids);
       for (int64_t i = listed; i < count; ++i)
         if (state.parts[0].segment->find(items.ids[i]))
           folder.damaged("id", cat("holds item ", items.ids[i], " twice"));

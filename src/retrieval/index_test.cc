@@ -99,6 +99,46 @@ const std::vector<IndexSettings> kSettings = {
 
 class IndexOfDevice : public DeviceTest {};
 
+TEST_P(IndexOfDevice, AllowedIdsAloneAreFoundExactly) {
+  const auto stream = use_own_stream(context_);
+  for (const IndexSettings& settings : kSettings) {
+    if (settings.kind == IndexKind::kIvfFlat && context_.device == Device::kCuda) continue;
+    Vectors items = some_items(0, 600);
+    Given given(items);
+    if (settings.attributes.empty()) given.attributes.clear();
+    const auto index = Index::build(context_, settings, given.items());
+    Given later(some_items(600, 40));
+    later.attributes.clear();
+    index->add(context_, later.items());
+    index->remove(std::vector<int64_t>{10, 17});
+    const auto allowed = [](const std::vector<int64_t>& ids, int64_t step) {
+      Vectors some;
+      for (const int64_t id : ids)
+        if ((step == 1 || id % step == 1) && id != 17 && id < 640) some[id] = vector_of(id);
+      return some;
+    };
+    const std::vector<int64_t> first = {1, 630, 17, 5, 5, 300, 9000, 599, 33, 601},
+                               second = {10, 17, -4};
+    std::vector<float> queries = vector_of(1, 9), other = vector_of(2, 9);
+    queries.insert(queries.end(), other.begin(), other.end());
+    const View<const float> view{queries.data(), 2, kDim};
+    SearchOptions options{.k = 4, .probes = 1, .only = {first, second}};
+    const auto found = index->search(context_, view, options);
+    EXPECT_EQ(ids_of(found[0]),
+              plain_ids(allowed(first, 1), vector_of(1, 9), 4, settings.similarity));
+    EXPECT_TRUE(found[1].empty());
+    options.exclude = {{599, 5}, {}};
+    if (!settings.attributes.empty()) options.allow = {"in_stock"};  // odd ones below 600
+    Vectors rest = allowed(first, settings.attributes.empty() ? 1 : 2);
+    std::erase_if(rest, [&](const auto& item) {
+      return item.first == 599 || item.first == 5 ||
+             (!settings.attributes.empty() && item.first >= 600);
+    });
+    EXPECT_EQ(ids_of(index->search(context_, view, options)[0]),
+              plain_ids(rest, vector_of(1, 9), 4, settings.similarity));
+  }
+}
+
 TEST_P(IndexOfDevice, FindsTheBestOfAllItemsWhileTheseChange) {
   const auto stream = use_own_stream(context_);
   for (const IndexSettings& settings : kSettings) {
@@ -250,6 +290,9 @@ TEST(Index, BadInputIsRefusedAndChangesNothing) {
   EXPECT_EQ(searching({1, 2}, {}), "queries have 2 elements, but vectors of this index have 16");
   EXPECT_EQ(searching(nan, {}), "the vector of query 0 contains NaN or infinite elements");
   EXPECT_EQ(searching(vector_of(1), {.allow = {"b"}}), "unknown attribute \"b\"; the index has a");
+  EXPECT_EQ(searching(vector_of(1), {.probes = 0}), "probes is 0; it must be at least 1");
+  EXPECT_EQ(searching(vector_of(1), {.only = {{}, {}}}),
+            "there are 2 lists of allowed ids for 1 queries; expected one for each query, or none");
   EXPECT_EQ(
       searching(vector_of(1), {.exclude = {{}, {}}}),
       "there are 2 lists of excluded ids for 1 queries; expected one for each query, or none");
@@ -341,6 +384,86 @@ TEST(Index, CentroidsThatAreNaNAreDamage) {
   EXPECT_EQ(
       error_of([&] { Index::load({}, path); }),
       cat("index ", path, " is damaged: file centroid holds NaN or infinite elements in row 0"));
+}
+
+TEST(Index, TheLeastProbesThatReachARecallAreChosenAndSaved) {
+  const TempFolder folder;
+  Given given(some_items(0, 700));
+  given.attributes.clear();
+  const auto index = Index::build({}, {.dim = kDim, .kind = IndexKind::kIvfFlat}, given.items());
+  index->measure_recall({});
+  const double usual = *index->settings().recall;
+  EXPECT_GT(usual, 0.0);
+  EXPECT_LT(usual, 1.0);
+  index->choose_probes({}, 0.9);
+  const int64_t probes = index->settings().probes;
+  EXPECT_GT(probes, 1);
+  EXPECT_GE(*index->settings().recall, 0.9);
+  index->save(folder.path("index"));
+  const auto loaded = Index::load({}, folder.path("index"));
+  EXPECT_EQ(loaded->settings().probes, probes);
+  EXPECT_EQ(loaded->settings().recall, index->settings().recall);
+  const std::vector<float> query = vector_of(0, 9);
+  const auto search = [&](const SearchOptions& options) {
+    return loaded->search({}, {query.data(), 1, kDim}, options);
+  };
+  EXPECT_EQ(search({.k = 100}), search({.k = 100, .probes = probes}));
+  EXPECT_NE(search({.k = 100}), search({.k = 100, .probes = 1}));
+
+  const auto fewer = Index::build(
+      {}, {.dim = kDim, .kind = IndexKind::kIvfFlat, .probes = probes - 1}, given.items());
+  fewer->measure_recall({});
+  EXPECT_LT(*fewer->settings().recall, 0.9);
+  fewer->choose_probes({}, 1.0);
+  EXPECT_EQ(*fewer->settings().recall, 1.0);
+  EXPECT_THROW(fewer->choose_probes({}, 0.0), Error);
+}
+
+TEST(Index, ChangesAreNumbered) {
+  Given given(some_items(0, 50));
+  given.attributes.clear();
+  const auto index = Index::build({}, {.dim = kDim}, given.items());
+  EXPECT_EQ(index->changes(), 0);
+  Given one(some_items(50, 1));
+  one.attributes.clear();
+  EXPECT_EQ(index->add({}, one.items()), 1);
+  EXPECT_EQ(index->remove(std::vector<int64_t>{50}), 2);
+  EXPECT_THROW(index->remove(std::vector<int64_t>{50}), Error);
+  EXPECT_EQ(index->changes(), 2);
+  index->rebuild({});
+  const std::vector<float> query = vector_of(0, 9);
+  int64_t change = 0;
+  index->search({}, {query.data(), 1, kDim}, {}, &change);
+  EXPECT_EQ(change, 2);
+}
+
+// Parts are large enough to be merged by the thread of the index, meanwhile.
+TEST(Index, ItemsThatChangeWhileLargePartsAreMergedAreNotLost) {
+  constexpr int64_t kLarge = 5000;
+  for (const IndexKind kind : {IndexKind::kFlat, IndexKind::kIvfFlat}) {
+    Vectors items = some_items(0, 1000);
+    Given given(items);
+    given.attributes.clear();
+    const auto index = Index::build({}, {.dim = kDim, .kind = kind}, given.items());
+    for (int64_t round = 1; round <= 4; ++round) {
+      Vectors more = some_items(round * kLarge, kLarge);
+      Given next(more);
+      next.attributes.clear();
+      index->add({}, next.items());
+      items.merge(more);
+      for (int64_t step = 0; step < 20; ++step) {
+        const int64_t gone = round * kLarge + 7 * step, changed = gone + 1;
+        index->remove(std::vector<int64_t>{gone});
+        items.erase(gone);
+        Given again(some_items(changed, 1, 77));
+        again.attributes.clear();
+        index->add({}, again.items(), Existing::kReplace);
+        items[changed] = vector_of(changed, 77);
+      }
+      expect_finds({}, *index, items);
+    }
+    expect_finds({}, *index, items);
+  }
 }
 
 TEST(Index, SearchesDuringChangesSeeTheItemsOfOneMoment) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/text/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -11,23 +12,37 @@ namespace {
 
 // Calls use(element) with a function that returns element k of a row as a float.
 template <class Use>
-auto with_elements(DType type, const std::byte* row, float scale, Use&& use) {
+auto with_element(DType type, Use&& use) {
   switch (type) {
     case DType::kF32:
-      return use([values = reinterpret_cast<const float*>(row)](int64_t k) { return values[k]; });
+      return use([](const StoredRow& row, int64_t k) {
+        return reinterpret_cast<const float*>(row.data)[k];
+      });
     case DType::kF16:
-      return use(
-          [values = reinterpret_cast<const F16*>(row)](int64_t k) { return values[k].to_float(); });
+      return use([](const StoredRow& row, int64_t k) {
+        return reinterpret_cast<const F16*>(row.data)[k].to_float();
+      });
     case DType::kBf16:
-      return use([values = reinterpret_cast<const Bf16*>(row)](int64_t k) {
-        return values[k].to_float();
+      return use([](const StoredRow& row, int64_t k) {
+        return reinterpret_cast<const Bf16*>(row.data)[k].to_float();
       });
     case DType::kInt8:
       break;
   }
-  return use([values = reinterpret_cast<const int8_t*>(row), scale](int64_t k) {
-    return scale * static_cast<float>(values[k]);
+  return use([](const StoredRow& row, int64_t k) {
+    return row.scale * static_cast<float>(reinterpret_cast<const int8_t*>(row.data)[k]);
   });
+}
+
+// Each sum is in the order of the elements. Those of several rows do not wait for each other.
+template <size_t Rows, class Element>
+void score_together(std::span<const float> query, const StoredRow* rows, const Element& element,
+                    float* scores) {
+  float sums[Rows] = {};
+  for (size_t k = 0; k < query.size(); ++k)
+    for (size_t r = 0; r < Rows; ++r)
+      sums[r] = std::fma(query[k], element(rows[r], static_cast<int64_t>(k)), sums[r]);
+  std::copy_n(sums, Rows, scores);
 }
 
 constexpr float kLargestF16 = 65504.0f;
@@ -43,6 +58,17 @@ double length_of(std::span<const float> vector) {
 void normalize(std::span<float> vector) {
   const double length = length_of(vector);
   for (float& value : vector) value = static_cast<float>(value / length);
+}
+
+void check_and_normalize(std::span<float> vector, Similarity similarity, const std::string& whose) {
+  const double length = length_of(vector);
+  EMBLEM_REQUIRE(std::isfinite(length), "the vector of ", whose,
+                 " contains NaN or infinite elements");
+  EMBLEM_REQUIRE(length <= kLongestVector, "the vector of ", whose, " is of length ", length,
+                 "; at most ", kLongestVector, " is possible");
+  if (similarity != Similarity::kCosine) return;
+  EMBLEM_REQUIRE(length > 0.0, "the vector of ", whose, " is all zeros, which has no cosine");
+  normalize(vector);
 }
 
 void ItemRows::append(std::span<const float> vector) {
@@ -83,19 +109,32 @@ void ItemRows::reserve(int64_t rows) {
   if (type_ == DType::kInt8) scales_.reserve(static_cast<size_t>(rows));
 }
 
+StoredRow ItemRows::stored(int64_t row) const {
+  return {at(row), type_ == DType::kInt8 ? scales_[static_cast<size_t>(row)] : 1.0f};
+}
+
 void ItemRows::read(int64_t row, float* to) const {
-  const float scale = type_ == DType::kInt8 ? scales_[static_cast<size_t>(row)] : 1.0f;
-  with_elements(type_, at(row), scale, [&](const auto& element) {
-    for (int64_t k = 0; k < dim_; ++k) to[k] = element(k);
+  const StoredRow from = stored(row);
+  with_element(type_, [&](const auto& element) {
+    for (int64_t k = 0; k < dim_; ++k) to[k] = element(from, k);
   });
 }
 
 float ItemRows::score(const float* query, int64_t row) const {
-  const float scale = type_ == DType::kInt8 ? scales_[static_cast<size_t>(row)] : 1.0f;
-  return with_elements(type_, at(row), scale, [&](const auto& element) {
-    float sum = 0.0f;
-    for (int64_t k = 0; k < dim_; ++k) sum = std::fma(query[k], element(k), sum);
-    return sum;
+  const StoredRow of = stored(row);
+  float score = 0.0f;
+  score_rows(type_, {query, static_cast<size_t>(dim_)}, {&of, 1}, &score);
+  return score;
+}
+
+void score_rows(DType type, std::span<const float> query, std::span<const StoredRow> rows,
+                float* scores) {
+  constexpr size_t kTogether = 8;
+  with_element(type, [&](const auto& element) {
+    size_t at = 0;
+    for (; at + kTogether <= rows.size(); at += kTogether)
+      score_together<kTogether>(query, rows.data() + at, element, scores + at);
+    for (; at < rows.size(); ++at) score_together<1>(query, rows.data() + at, element, scores + at);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "core/math/half.h"
 #include "core/memory/host_vector.h"
@@ -23,6 +24,16 @@ double length_of(std::span<const float> vector);
 
 // Divides a vector, whose length is above 0, by its length.
 void normalize(std::span<float> vector);
+
+// Makes of a vector what is compared: normalized for cosine. Throws kInvalidArgument for one with
+// NaN or infinite elements, above kLongestVector, or of zeros for cosine; `whose`: "query 3".
+void check_and_normalize(std::span<float> vector, Similarity similarity, const std::string& whose);
+
+// A row as it is stored: an int8 element k stands for scale * k.
+struct StoredRow {
+  const std::byte* data;
+  float scale;
+};
 
 // Rows of one type: fp32, fp16, bf16, or int8 with a scale for each row, whose largest element
 // becomes 127. Thread-compatible.
@@ -48,6 +59,7 @@ class ItemRows {
   // The score of a row: fma(query[k], row[k], sum) from k = 0 on, in fp32. It is the same on all
   // devices and in any batch: results of searches are these.
   float score(const float* query, int64_t row) const;
+  StoredRow stored(int64_t row) const;
 
   std::span<const std::byte> bytes() const { return bytes_; }
   std::span<const float> scales() const { return scales_; }  // int8 only
@@ -62,5 +74,9 @@ class ItemRows {
   HostVector<std::byte> bytes_;
   HostVector<float> scales_;
 };
+
+// ItemRows::score of rows of a type, from any ItemRows: several at a time, which is faster.
+void score_rows(DType type, std::span<const float> query, std::span<const StoredRow> rows,
+                float* scores);
 
 }  // namespace emblem

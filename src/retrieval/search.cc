@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/memory/prefetch.h"
 #include "core/memory/scratch_memory.h"
 #include "core/threads/thread_pool.h"
 #include "kernels/cpu/tile_product.h"
@@ -60,10 +61,29 @@ struct Search {
     }
   }
 
+  // Scores candidates that have none yet; their rows are requested from memory beforehand.
   auto exact(int64_t query) const {
-    return [this, vector = queries.row(query)](const Candidate& candidate) {
-      const ItemTable& items = segments[candidate.part].segment->items();
-      return ScoredItem{items.rows.score(vector, candidate.row), items.ids[candidate.row]};
+    return [this, query](std::span<const Candidate> candidates, ScoredItem* items) {
+      static thread_local ScratchMemory<StoredRow> row_memory;
+      static thread_local ScratchMemory<float> score_memory;
+      StoredRow* const rows = row_memory.take(candidates.size());
+      float* const scores = score_memory.take(candidates.size());
+      const float* next = scores;
+      size_t count = 0;
+      for (const Candidate& candidate : candidates) {
+        if (candidate.lower == candidate.upper) continue;
+        const ItemRows& of = segments[candidate.part].segment->items().rows;
+        rows[count] = of.stored(candidate.row);
+        prefetch(rows[count++].data, of.row_bytes());
+      }
+      if (count > 0)
+        score_rows(segments[0].segment->items().rows.type(),
+                   {queries.row(query), static_cast<size_t>(queries.cols)}, {rows, count}, scores);
+      for (const Candidate& candidate : candidates) {
+        const ItemTable& in = segments[candidate.part].segment->items();
+        const bool known = candidate.lower == candidate.upper;
+        *items++ = {known ? candidate.lower : *next++, in.ids[candidate.row]};
+      }
     };
   }
 
@@ -129,6 +149,23 @@ void scan_list(const Search& search, int32_t part, const ItemList& list, int64_t
   for (int64_t first = 0; first < list.count; first += step)
     scan_block(search, {part, list, first, std::min(step, list.count - first)}, first_query,
                queries, candidates);
+}
+
+// Lists of the first segment, the nearest first: it gives the best threshold for the others.
+void scan_probes(const Search& search, int64_t query, std::span<const ScoredItem> probes,
+                 const ListBounds& bounds, Candidates& candidates) {
+  constexpr int64_t kPrefetched = 1024;  // bytes; the CPU itself fetches what follows
+  const ItemSegment& segment = *search.segments[0].segment;
+  const double length =
+      length_of({search.queries.row(query), static_cast<size_t>(search.queries.cols)});
+  for (size_t at = 0; at < probes.size(); ++at) {
+    const int64_t list = probes[at].id;
+    if (bounds.of(list, probes[at].score, length) < candidates.threshold()) continue;
+    if (at + 1 < probes.size())
+      prefetch(segment.panels() + segment.lists()[probes[at + 1].id].panels, kPrefetched);
+    scan_list(search, 0, segment.lists()[list], query, 1, &candidates);
+    candidates.raise_threshold();
+  }
 }
 
 // Blocks of rows of all segments.
@@ -218,15 +255,13 @@ std::vector<std::vector<ScoredItem>> search_items(const Context& context,
 std::vector<std::vector<ScoredItem>> search_lists(const Context& context,
                                                   std::span<const SearchedSegment> segments,
                                                   View<const float> queries, int64_t k,
-                                                  const ItemFilter& filter,
-                                                  std::span<const std::vector<ScoredItem>> probes) {
+                                                  const ItemFilter& filter, const Probes& probes) {
   require_panels(context, segments);
   const Search search(segments, queries, k, filter);
   Results results(static_cast<size_t>(queries.rows));
   parallel_for(context, queries.rows, 1, [&](int64_t q, int64_t) {
     Candidates candidates(k);
-    for (const ScoredItem& probe : probes[q])
-      scan_list(search, 0, segments[0].segment->lists()[probe.id], q, 1, &candidates);
+    scan_probes(search, q, probes.of_query[q], probes.bounds, candidates);
     for (size_t part = 1; part < segments.size(); ++part)
       for (const ItemList& list : segments[part].segment->lists())
         scan_list(search, static_cast<int32_t>(part), list, q, 1, &candidates);

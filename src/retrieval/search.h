@@ -11,6 +11,7 @@
 
 #include "core/device/context.h"
 #include "retrieval/candidates.h"
+#include "retrieval/list_bounds.h"
 #include "retrieval/segment.h"
 
 namespace emblem {
@@ -35,12 +36,18 @@ std::vector<std::vector<ScoredItem>> search_items(const Context& context,
                                                   View<const float> queries, int64_t k,
                                                   const ItemFilter& filter);
 
-// The same where of the first segment only the lists are searched whose numbers are the ids of
-// probes[query].
+// The lists of the first segment that are searched: their numbers are the ids of of_query[query],
+// with the scores of their centroids.
+struct Probes {
+  std::span<const std::vector<ScoredItem>> of_query;
+  const ListBounds& bounds;
+};
+
+// The same where of the first segment only some lists are searched, without those that by their
+// bounds have none of the best items.
 std::vector<std::vector<ScoredItem>> search_lists(const Context& context,
                                                   std::span<const SearchedSegment> segments,
                                                   View<const float> queries, int64_t k,
-                                                  const ItemFilter& filter,
-                                                  std::span<const std::vector<ScoredItem>> probes);
+                                                  const ItemFilter& filter, const Probes& probes);
 
 }  // namespace emblem

@@ -236,10 +236,13 @@ TEST(SearchKernels, ProbedListsAloneAreSearched) {
   const auto queries = random_vectors(2, kDim, 2);
   const ItemSegment segment({}, items, {300, 450, 250});
   const SearchedSegment in{&segment};
-  const std::vector<std::vector<ScoredItem>> probes = {{{1.0f, 2}, {0.5f, 0}}, {{1.0f, 1}}};
+  // A centroid of zeros bounds nothing but by lengths.
+  const ItemSegment centroids({}, table_of(DType::kF32, kDim, std::vector<float>(3 * kDim)), {3});
+  const std::vector<std::vector<ScoredItem>> probes = {{{0.0f, 2}, {0.0f, 0}}, {{0.0f, 1}}};
   std::vector<std::vector<int64_t>> others(2);
   for (int64_t i = 0; i < kItems; ++i) others[i >= 300 && i < 750 ? 0 : 1].push_back(items.ids[i]);
-  EXPECT_EQ(search_lists({}, {&in, 1}, {queries.data(), 2, kDim}, 30, {}, probes),
+  const ListBounds bounds({}, segment, centroids);
+  EXPECT_EQ(search_lists({}, {&in, 1}, {queries.data(), 2, kDim}, 30, {}, {probes, bounds}),
             plain_search(items, queries, 30, {.exclude = others}));
 }
 

@@ -43,7 +43,7 @@ ItemSegment::ItemSegment(const Context& context, ItemTable items, std::vector<in
     next.bound += (length + kBoundRows - 1) / kBoundRows;
   }
   if (device_ == Device::kCpu)
-    panels_.resize(static_cast<size_t>(next.panels + cpu::TileKernel::kOverread));
+    panels_ = Buffer<std::byte>(Device::kCpu, next.panels + cpu::TileKernel::kOverread);
   bounds_.resize(static_cast<size_t>(next.bound));
   pack(context);
   device_items_ = dispatch(
@@ -105,9 +105,8 @@ int64_t ItemSegment::memory_bytes() const {
   const int64_t on_device = dispatch(
       device_, [] { return int64_t{0}; }, [&] { return device_items_->memory_bytes(); });
   return on_device +
-         static_cast<int64_t>(items_.rows.bytes().size() + items_.rows.scales().size_bytes() +
-                              panels_.size()) +
-         count() * static_cast<int64_t>(2 * sizeof(int64_t) + sizeof(int32_t));
+         static_cast<int64_t>(items_.rows.bytes().size() + items_.rows.scales().size_bytes()) +
+         panels_.size() + count() * static_cast<int64_t>(2 * sizeof(int64_t) + sizeof(int32_t));
 }
 
 }  // namespace emblem

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/device/context.h"
+#include "core/memory/buffer.h"
 #include "kernels/cpu/tile_kernel.h"
 #include "retrieval/item_rows.h"
 
@@ -69,7 +70,7 @@ class ItemSegment {
   std::vector<int32_t> by_id_;  // rows in the order of ids
   std::vector<ItemList> lists_;
   std::vector<ScoreBound> bounds_;
-  HostVector<std::byte> panels_;
+  Buffer<std::byte> panels_;
   const cpu::TileKernel* kernel_;
   Device device_;
   std::shared_ptr<const cuda::DeviceItems> device_items_;

@@ -9,6 +9,7 @@
 #include "bench/machine/ceilings.h"
 #include "bench/machine/gpu_timer.h"
 #include "bench/result/sample_statistics.h"
+#include "core/files/file.h"
 #include "core/math/random.h"
 #include "core/threads/thread_pool.h"
 #include "emblem/error.h"
@@ -17,7 +18,7 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 4096;
-constexpr int64_t kCheckedQueries = 4, kRecallQueries = 200, kLeastSearches = 5;
+constexpr int64_t kCheckedQueries = 4, kRecallQueries = 1000, kLeastSearches = 5;
 constexpr int64_t kQueryElements = 1 << 22;  // of distinct queries
 constexpr uint64_t kSeed = 11, kItems = 1, kQueries = 2, kCenters = 3, kTopics = 4, kAllowed = 5;
 
@@ -86,8 +87,8 @@ struct Catalogue {
   }
 };
 
-SearchOptions search_options(const RetrieveOptions& of) {
-  SearchOptions options{.k = of.top_k, .probes = of.probes};
+SearchOptions search_options(const RetrieveOptions& of, int64_t probes) {
+  SearchOptions options{.k = of.top_k, .probes = probes};
   if (of.filter > 0) options.allow = {"allowed"};
   return options;
 }
@@ -141,8 +142,8 @@ struct SearchTimes {
 
 // Searches of `users` queries, in turn those of `queries`.
 SearchTimes time_searches(const Context& context, const RetrieveOptions& of, const Index& index,
-                          const std::vector<float>& queries, int64_t users) {
-  const SearchOptions options = search_options(of);
+                          const std::vector<float>& queries, int64_t users, int64_t probes) {
+  const SearchOptions options = search_options(of, probes);
   const int64_t batches =
       std::max<int64_t>(1, static_cast<int64_t>(queries.size()) / of.dim / users);
   const auto search = [&](int64_t at) {
@@ -206,9 +207,10 @@ Limits measure_limits(const Context& context, const RetrieveOptions& of, const I
       });
 }
 
-std::string name_of(const RetrieveOptions& of, int64_t users) {
+std::string name_of(const RetrieveOptions& of, int64_t users, int64_t probes) {
   std::string name = cat("retrieve-", name_of(of.kind), "-n", of.items, "-d", of.dim, "-k",
                          of.top_k, "-", name_of(of.dtype), "-u", users);
+  if (of.kind == IndexKind::kIvfFlat) name += cat("-p", probes);
   if (of.similarity == Similarity::kCosine) name += "-cosine";
   if (of.topics > 0) name += cat("-topics", of.topics);
   if (of.filter > 0) name += cat("-filter", of.filter);
@@ -216,7 +218,7 @@ std::string name_of(const RetrieveOptions& of, int64_t users) {
 }
 
 void add_settings(const Context& context, const RetrieveOptions& of, const Index& index,
-                  int64_t users, BenchResult& result) {
+                  int64_t users, int64_t probes, BenchResult& result) {
   const bool cpu = context.device == Device::kCpu;
   result.settings = {{"items", of.items},
                      {"dim", of.dim},
@@ -231,7 +233,7 @@ void add_settings(const Context& context, const RetrieveOptions& of, const Index
                      {"threads", threads_of(context)},
                      {"clock", std::string(by_cpu_time(context) ? "cpu" : "wall")}};
   if (cpu) result.settings.push_back({"kernel", std::string(index.kernel().name)});
-  if (of.kind == IndexKind::kIvfFlat) result.settings.push_back({"probes", of.probes});
+  if (of.kind == IndexKind::kIvfFlat) result.settings.push_back({"probes", probes});
 }
 
 void add_shares(const RetrieveOptions& of, const Context& context, const Index& index,
@@ -256,17 +258,31 @@ void add_shares(const RetrieveOptions& of, const Context& context, const Index& 
 struct Measured {
   const Index& index;
   const Index* exact;
-  double build_seconds, recall;
+  double build_seconds;
   Limits limits;
 };
 
+std::vector<std::vector<ScoredItem>> answers_of(const Context& context, const RetrieveOptions& of,
+                                                const Index& index,
+                                                const std::vector<float>& queries, int64_t count,
+                                                int64_t probes) {
+  return index.search(context, {queries.data(), count, of.dim}, search_options(of, probes));
+}
+
+// Of the first kRecallQueries.
+double recall_in(const Context& context, const RetrieveOptions& of, const Measured& measured,
+                 const std::vector<float>& queries, int64_t probes) {
+  return recall_of(answers_of(context, of, measured.index, queries, kRecallQueries, probes),
+                   answers_of(context, of, *measured.exact, queries, kRecallQueries, probes));
+}
+
 BenchResult measure(const Context& context, const RetrieveOptions& of, const Measured& measured,
-                    const std::vector<float>& queries, int64_t users) {
-  const SearchTimes times = time_searches(context, of, measured.index, queries, users);
+                    const std::vector<float>& queries, int64_t users, int64_t probes) {
+  const SearchTimes times = time_searches(context, of, measured.index, queries, users, probes);
   const std::vector<double>& used = by_cpu_time(context) ? times.cpu : times.wall;
   const double seconds = *std::ranges::min_element(used), usual = median_of(used).value;
-  BenchResult result = begin_result("retrieve", name_of(of, users));
-  add_settings(context, of, measured.index, users, result);
+  BenchResult result = begin_result("retrieve", name_of(of, users, probes));
+  add_settings(context, of, measured.index, users, probes, result);
   result.metrics = {
       {"queries_per_second", {static_cast<double>(users) / usual, "queries/s", Better::kHigher}},
       {"search_seconds", {usual, "s", Better::kLower}},
@@ -275,9 +291,10 @@ BenchResult measure(const Context& context, const RetrieveOptions& of, const Mea
       {"build_seconds", {measured.build_seconds, "s", Better::kLower}},
       {"index_memory", {static_cast<double>(measured.index.memory_bytes()), "B", Better::kLower}}};
   if (measured.exact != nullptr) {
-    const SearchTimes flat = time_searches(context, of, *measured.exact, queries, users);
+    const double recall = recall_in(context, of, measured, queries, probes);
+    const SearchTimes flat = time_searches(context, of, *measured.exact, queries, users, probes);
     const double flat_usual = median_of(by_cpu_time(context) ? flat.cpu : flat.wall).value;
-    result.metrics.push_back({cat("recall_at_", of.top_k), {measured.recall, "", Better::kHigher}});
+    result.metrics.push_back({cat("recall_at_", of.top_k), {recall, "", Better::kHigher}});
     result.metrics.push_back({"flat_search_seconds", {flat_usual, "s", Better::kLower}});
     result.metrics.push_back({"times_flat", {flat_usual / usual, "x", Better::kHigher}});
   }
@@ -292,21 +309,23 @@ void check_options(const RetrieveOptions& of) {
                  " is not a share of the items, 0 to 1");
   EMBLEM_REQUIRE(!of.users.empty() && std::ranges::min(of.users) >= 1,
                  "bench retrieve: users must be numbers from 1 on, e.g. 1,16,64");
+  EMBLEM_REQUIRE(!of.probes.empty() && std::ranges::min(of.probes) >= 1,
+                 "bench retrieve: probes must be numbers from 1 on, e.g. 16,64");
 }
 
-// The recall of lists; 1 for a flat index, whose answers are checked.
-double check_answers(const Context& context, const RetrieveOptions& of, const Catalogue& catalogue,
-                     const Index& index, const Index* exact, const std::vector<float>& queries) {
-  const auto search = [&](const Index& in, int64_t count) {
-    return in.search(context, {queries.data(), count, of.dim}, search_options(of));
-  };
-  if (exact != nullptr)
-    return recall_of(search(index, kRecallQueries), search(*exact, kRecallQueries));
+void check_answers(const Context& context, const RetrieveOptions& of, const Catalogue& catalogue,
+                   const Index& index, const std::vector<float>& queries) {
   const std::vector<float> checked(queries.begin(), queries.begin() + kCheckedQueries * of.dim);
-  if (search(index, kCheckedQueries) != plain_search(context, of, catalogue, checked))
+  if (answers_of(context, of, index, queries, kCheckedQueries, 1) !=
+      plain_search(context, of, catalogue, checked))
     throw Error(ErrorCode::kInternal,
                 "bench retrieve: the index does not find the items with the best scores");
-  return 1.0;
+}
+
+void write_floats(const std::string& path, const std::vector<float>& values) {
+  FileWriter file(path);
+  file.write(values.data(), values.size() * sizeof(float));
+  file.finish();
 }
 
 }  // namespace
@@ -325,13 +344,20 @@ std::vector<BenchResult> bench_retrieve(const Context& context, const RetrieveOp
   const int64_t distinct =
       std::max({std::ranges::max(of.users), kRecallQueries, kQueryElements / of.dim / 8});
   const std::vector<float> queries = draw_vectors(context, of, kQueries, distinct);
-  const double recall = check_answers(context, of, catalogue, *index, exact.get(), queries);
-  const Measured measured{*index, exact.get(), build_seconds, recall,
+  if (exact == nullptr) check_answers(context, of, catalogue, *index, queries);
+  if (!of.data.empty()) {
+    write_floats(of.data + "/items.f32", catalogue.vectors);
+    write_floats(of.data + "/queries.f32", queries);
+  }
+  const Measured measured{*index, exact.get(), build_seconds,
                           measure_limits(context, of, *index, catalogue)};
+  const std::vector<int64_t> once = {1};
   std::vector<BenchResult> results;
   for (const int64_t users : of.users) {
-    results.push_back(measure(context, of, measured, queries, users));
-    show(results.back());
+    for (const int64_t probes : of.kind == IndexKind::kFlat ? once : of.probes) {
+      results.push_back(measure(context, of, measured, queries, users, probes));
+      show(results.back());
+    }
   }
   return results;
 }

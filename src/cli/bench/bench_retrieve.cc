@@ -60,12 +60,15 @@ void add_retrieve_bench(Command& bench) {
       .range(0, 1);
   command.option("--lists", of.lists, "N", "Lists of an ivf_flat; 0: by the number of items")
       .at_least(0);
-  command.option("--probes", of.probes, "N", "Lists that a search looks at").positive();
+  command.list("--probes", of.probes, "N,...",
+               "Lists that a search of an ivf_flat looks at, one measurement for each");
   command.option("--topics", of.topics, "N", "Items lie around N centers; 0: anywhere").at_least(0);
   command.option("--noise", of.noise, "X", "Standard deviation around the centers").at_least(0);
   command.choice("--scan", options->scan, {"fastest", "fp32", "bf16"},
                  "Type of the first products on a CPU; results do not depend on it");
   command.option("--seconds", of.seconds, "S", "Time of the searches of a measurement").at_least(0);
+  command.option("--data", of.data, "DIR",
+                 "Also write the vectors to items.f32 and queries.f32 in this folder");
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
   command.run([options] { run(*options); });

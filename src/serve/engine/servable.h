@@ -83,6 +83,14 @@ class Servable {
   virtual bool may_block() const { return false; }
 
   virtual std::unique_ptr<Engine> make_engine() const = 0;
+  // InferenceService::change_items of this version, which it does not set. `memory`: what is
+  // allocated is taken from it before. May be called concurrently.
+  virtual ItemsChanged change_items(const InferRequest& request, ItemChange /*change*/,
+                                    MemoryBudget::Lease& /*memory*/) {
+    throw Error(ErrorCode::kUnsupported,
+                cat("model '", request.model,
+                    "' has no index of items; emblem index writes versions that have one"));
+  }
   // Why the version is not ready, though it is loaded: requests would fail now, or rows are lost
   // (PsVolatile::ready_while_rows_are_lost). Empty: it is.
   virtual std::string problem() const { return {}; }

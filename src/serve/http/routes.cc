@@ -47,15 +47,24 @@ struct HttpRoutes::State {
     const char* method;
     const char* path;
     Api api;
-    Answer answer;  // null: inference
+    Answer answer;  // null: inference, or a change of items
     bool is_slow = false;
-    bool has_payload = false;  // requests bring files or keys; inference does, too
+    bool has_payload = false;              // requests bring files or keys; inference does, too
+    std::optional<ItemChange> items = {};  // what is done with the items of the request
   };
 
   static std::span<const Route> routes() {
     static const Route kRoutes[] = {
         {"POST", "v2/models/*/infer", Api::kInference, nullptr},
         {"POST", "v2/models/*/versions/*/infer", Api::kInference, nullptr},
+        {"POST", "v2/models/*/items", Api::kModelRepository, nullptr, false, true,
+         ItemChange::kPut},
+        {"POST", "v2/models/*/versions/*/items", Api::kModelRepository, nullptr, false, true,
+         ItemChange::kPut},
+        {"POST", "v2/models/*/items/remove", Api::kModelRepository, nullptr, false, true,
+         ItemChange::kRemove},
+        {"POST", "v2/models/*/versions/*/items/remove", Api::kModelRepository, nullptr, false, true,
+         ItemChange::kRemove},
         {"GET", "v2/models/stats", Api::kStatistics, &State::statistics},
         {"GET", "v2/models/*/stats", Api::kStatistics, &State::statistics},
         {"GET", "v2/models/*/versions/*/stats", Api::kStatistics, &State::statistics},
@@ -175,6 +184,7 @@ struct HttpRoutes::State {
 
   void follow(const Route& route, HttpRequest request, std::vector<std::string> names,
               HttpReply reply) {
+    if (route.items) return change_items(request, names, *route.items, std::move(reply));
     if (!route.answer) return infer(request, names, std::move(reply));
     if (route.api == Api::kSharedMemory) access.require_shared_memory(request.is_local);
     if (!route.is_slow) return reply((this->*route.answer)({request, std::move(names)}));
@@ -230,6 +240,28 @@ struct HttpRoutes::State {
       }
       reply(std::move(response));
     });
+  }
+
+  // Changes are made in the order in which they come.
+  void change_items(HttpRequest& request, const std::vector<std::string>& names, ItemChange change,
+                    HttpReply reply) {
+    request.may_use_regions = access.may_use_shared_memory(request.is_local);
+    if (names.size() > 1) check_version(names[1]);
+    const std::shared_ptr<const InferRequest> items =
+        read_request(request, names[0], names.size() > 1 ? names[1] : std::string()).request;
+    const auto call = [this, items, change, reply] {
+      HttpResponse response;
+      try {
+        response =
+            json_response(items_changed_json(items->model, service.change_items(*items, change)));
+      } catch (...) {
+        response = error_response(caught_error());
+      }
+      reply(std::move(response));
+    };
+    if (!item_calls.add(call))
+      reply(error_response(
+          503, "too many changes of items wait; send fewer at a time, with more items"));
   }
 
   static void check_version(const std::string& version) {
@@ -436,7 +468,7 @@ struct HttpRoutes::State {
   MetricsText metrics;
   StatusSource status_source;
   StatusHistory history;
-  SlowCalls slow_calls;
+  SlowCalls slow_calls, item_calls;
 };
 
 HttpRoutes::HttpRoutes(InferenceService& service, SharedMemoryRegions& regions,

@@ -40,6 +40,17 @@ class WatchedService : public FakeService {
     }
     FakeService::infer(std::move(request), std::move(done));
   }
+  ItemsChanged change_items(const InferRequest& request, ItemChange change) override {
+    EMBLEM_REQUIRE(!request.inputs.empty(), "input 'ids' is missing");
+    std::lock_guard lock(mutex_);
+    changes_.push_back(cat(change == ItemChange::kPut ? "put " : "remove ", request.model, "/",
+                           request.version, " ", request.inputs[0].name));
+    return {"2", std::ssize(changes_), 10};
+  }
+  std::vector<std::string> changes() const {
+    std::lock_guard lock(mutex_);
+    return changes_;
+  }
   bool is_last_cancelled() const {
     std::lock_guard lock(mutex_);
     return *cancelled_;
@@ -48,6 +59,7 @@ class WatchedService : public FakeService {
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<std::atomic<bool>> cancelled_;
+  std::vector<std::string> changes_;
 };
 
 class HttpRoutesTest : public testing::Test {
@@ -231,6 +243,34 @@ TEST_F(HttpRoutesTest, ManagesTheRepository) {
   EXPECT_EQ(client_.post("/v2/repository/models/none/load").status, 404);
   EXPECT_EQ(client_.post("/v2/repository/models/sum/load", "{\"parameters\":7}").status, 400);
   EXPECT_EQ(client_.post("/v2/repository/mine/index").status, 501);
+}
+
+TEST_F(HttpRoutesTest, ChangesItemsOfAModel) {
+  const std::string ids =
+      R"({"inputs":[{"name":"ids","shape":[1],"datatype":"INT64","data":[7]}]})";
+  const json put = json::parse(client_.post("/v2/models/sum/items", ids).body);
+  EXPECT_EQ(put, json::parse(R"({"model_name":"sum","model_version":"2","change":1,"items":10})"));
+  EXPECT_EQ(client_.post("/v2/models/sum/versions/2/items/remove", ids).status, 200);
+  EXPECT_EQ(client_.post("/v2/models/sum/items/remove", ids).status, 200);
+  const TestResponse empty = client_.post("/v2/models/sum/items", R"({"inputs":[]})");
+  EXPECT_EQ(empty.status, 400);
+  EXPECT_THAT(empty.body, HasSubstr("is missing"));
+  EXPECT_EQ(client_.get("/v2/models/sum/items").status, 405);
+  EXPECT_THAT(service_.changes(),
+              testing::ElementsAre("put sum/ ids", "remove sum/2 ids", "remove sum/ ids"));
+}
+
+// With a control token, that of inference is not enough.
+TEST(HttpRoutesAccess, ChangesOfItemsNeedWhatTheRepositoryNeeds) {
+  FakeService service;
+  SharedMemoryRegions regions{{}};
+  const Access access({.inference_token = "ask", .control_token = "change"});
+  const HttpRoutes routes(service, regions, access);
+  for (const char* path : {"/v2/models/sum/items", "/v2/models/sum/versions/1/items/remove"}) {
+    EXPECT_EQ(routes.authorize(path, {.authorization = "Bearer ask"})->status, 403) << path;
+    EXPECT_FALSE(routes.authorize(path, {.authorization = "Bearer change"})) << path;
+    EXPECT_TRUE(routes.takes_payload(path)) << path;
+  }
 }
 
 TEST_F(HttpRoutesTest, AnswersOthersWhileAModelLoads) {

@@ -88,6 +88,15 @@ using InferResult = std::variant<InferResponse, Error>;
 // Called once, from any thread, possibly before infer() returns. Must not throw or block.
 using InferDone = std::function<void(InferResult)>;
 
+// Items are put (new ones, or in the place of those with the same ids) or removed.
+enum class ItemChange { kPut, kRemove };
+
+struct ItemsChanged {
+  std::string version;  // of the model, whose items changed
+  int64_t change = 0;   // number of the change: searches say which was the last that they saw
+  int64_t items = 0;    // that the version has now
+};
+
 struct TensorMetadata {
   std::string name;
   DataType type = DataType::kFp32;
@@ -137,6 +146,14 @@ class InferenceService {
 
   // Never throws: what is wrong with the request goes to `done`.
   virtual void infer(std::unique_ptr<InferRequest> request, InferDone done) = 0;
+
+  // Changes the items of a model with an index: all that the request's inputs say
+  // (serve/engine/retrieval/item_changes.h), or none where it throws. Searches that begin
+  // afterwards see them. They last as long as the version is loaded.
+  virtual ItemsChanged change_items(const InferRequest& request, ItemChange /*change*/) {
+    throw Error(ErrorCode::kUnsupported,
+                cat("model '", request.model, "' has no items that can be changed"));
+  }
 
   // Null: this is not a table server.
   virtual RowService* rows() { return nullptr; }

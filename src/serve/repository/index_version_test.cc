@@ -1,20 +1,12 @@
 // Versions with an index of items: written, served, damaged.
-#include <gmock/gmock.h>
+#include "serve/repository/index_version_test.h"
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <map>
 
 #include "checkpoint/checkpoint.h"
-#include "core/text/text.h"
-#include "retrieval/index.h"
 #include "serve/engine/retrieval/index_servable.h"
-#include "serve/repository/model_server.h"
-#include "serve/repository/small_model_test.h"
-#include "train/predict/item_vectors.h"
-#include "train/state/restored.h"
 
 namespace emblem {
 namespace {
@@ -27,195 +19,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::ThrowsMessage;
 
-constexpr int64_t kItems = 60, kUsers = 20, kFirstId = 1000;
-constexpr int64_t kNoItemId = std::numeric_limits<int64_t>::min();
-
-constexpr const char* kMatchingPipeline = R"(
-train_input_path: "train" model_dir: "model"
-train_config { sparse_optimizer { adagrad_optimizer { lr: 0.02 } }
-               dense_optimizer { adam_optimizer { lr: 0.002 } } num_epochs: 1 }
-data_config { dataset_type: CsvDataset with_header: true fg_mode: FG_DAG batch_size: 16
-              label_fields: "clk" }
-feature_configs { id_feature { feature_name: "user" num_buckets: 20 embedding_dim: 4 } }
-feature_configs { raw_feature { feature_name: "age" } }
-feature_configs { id_feature { feature_name: "item" num_buckets: 60 embedding_dim: 4 } }
-feature_configs { raw_feature { feature_name: "price" } }
-feature_configs { sequence_feature { sequence_name: "seen" sequence_length: 5 sequence_delim: "|"
-  features { id_feature { feature_name: "item" num_buckets: 60 embedding_dim: 4 } } } }
-model_config {
-  feature_groups { group_name: "users" feature_names: "user" feature_names: "age"
-    sequence_groups { group_name: "seen" feature_names: "seen__item" }
-    sequence_encoders { pooling_encoder {} } }
-  feature_groups { group_name: "items" feature_names: "item" feature_names: "price" }
-  dssm { user_tower { input: "users" mlp { hidden_units: [8] } }
-         item_tower { input: "items" mlp { hidden_units: [8] } }
-         output_dim: 6 similarity: COSINE in_batch_negative: true temperature: 0.1 }
-  losses { softmax_cross_entropy {} } metrics { recall_at_k { top_k: 1 } }
-}
-)";
-
-const ItemColumns kColumns{.id = "sku", .attributes = {"in_stock", "new"}};
-
-// The attributes of item i.
-bool is_in_stock(int64_t item) { return item % 3 != 0; }
-bool is_new(int64_t item) { return item % 4 == 0; }
-
-// A repository with the model "rec", whose first version has an index.
-class IndexVersionTest : public testing::Test {
- protected:
-  IndexVersionTest() {
-    std::string items = "sku,item,price,in_stock,new\n", users = "user,age,seen__item\n";
-    for (int64_t i = 0; i < kItems; ++i)
-      items += cat(kFirstId + i, ",", i, ",0.", i, ",", is_in_stock(i) ? "1" : "0", ",",
-                   is_new(i) ? "true" : "", "\n");
-    for (int64_t u = 0; u < kUsers; ++u) users += cat(u, ",0.", u, ",", u, "|", u + 1, "\n");
-    folder_.write("items.csv", items);
-    folder_.write("users.csv", users);
-    checkpoint_ = checkpoint_of(kMatchingPipeline, "model", 1);
-    export_version();
-  }
-
-  // A checkpoint with the initial values of `seed`.
-  std::string checkpoint_of(const std::string& pipeline, const std::string& name, int64_t seed) {
-    const std::vector<std::string> changes = {cat("train_config.seed=", seed)};
-    config::PipelineConfig config = parse_pipeline(pipeline, "matching.config", changes);
-    check_pipeline(config);
-    Learner learner(Context{}, config, layout_of(config), 16);
-    return save_run(folder_.path(name), learner, {}, config);
-  }
-
-  EncodedItems encoded(const std::string& checkpoint, const std::string& items = "items.csv",
-                       const ItemColumns& columns = kColumns) const {
-    RestoredModel model({}, checkpoint, "", {}, World::alone(), RestoredFor::kPrediction);
-    return encode_items(model, folder_.path(items), columns);
-  }
-
-  ExportedModel export_version(const IndexSettings& settings = {.similarity = Similarity::kCosine},
-                               const std::string& name = "rec") {
-    const EncodedItems items = encoded(checkpoint_);
-    IndexSettings complete = settings;
-    complete.dim = items.dim;
-    complete.attributes = kColumns.attributes;
-    index_ = Index::build({}, complete,
-                          {items.ids, {items.vectors.data(), kItems, items.dim}, items.attributes});
-    return export_model(checkpoint_, repository() + "/" + name, 0, nullptr, nullptr,
-                        store_lock_options(), index_.get());
-  }
-
-  std::string repository() const { return folder_.path("repository"); }
-  std::string version() const { return repository() + "/rec/1"; }
-
-  // The vectors of users.csv, by the trained model.
-  std::vector<float> user_vectors(const std::string& checkpoint) const {
-    RestoredModel model({}, checkpoint, "", {}, World::alone(), RestoredFor::kPrediction);
-    const std::vector<std::string> outputs = {"user_tower_emb"};
-    return model.predict(folder_.path("users.csv"), outputs).values;
-  }
-
-  // The inputs of a request, and their memory.
-  struct Sent {
-    std::vector<int64_t> users, exclude, top_k;
-    std::vector<int32_t> lengths;
-    std::vector<float> ages, vectors;
-    std::string seen;
-  };
-
-  template <class T>
-  static InputTensor tensor(const std::string& name, DataType type, std::vector<int64_t> shape,
-                            const std::vector<T>& values) {
-    return {name, type, std::move(shape), std::as_bytes(std::span(values))};
-  }
-
-  // Users [first, first + rows) of users.csv.
-  std::unique_ptr<InferRequest> request(int64_t first, int64_t rows) {
-    Sent& sent = *sent_.emplace_back(std::make_unique<Sent>());
-    for (int64_t u = first; u < first + rows; ++u) {
-      sent.users.push_back(u);
-      sent.ages.push_back(std::strtof(cat("0.", u).c_str(), nullptr));
-      const std::string seen = cat(u, "|", u + 1);
-      const auto size = static_cast<uint32_t>(seen.size());
-      sent.seen.append(reinterpret_cast<const char*>(&size), sizeof size).append(seen);
-    }
-    auto made = std::make_unique<InferRequest>();
-    made->model = "rec";
-    made->inputs = {
-        tensor("user", DataType::kInt64, {rows, 1}, sent.users),
-        tensor("age", DataType::kFp32, {rows, 1}, sent.ages),
-        {"seen__item", DataType::kBytes, {rows, 1}, std::as_bytes(std::span(sent.seen))}};
-    return made;
-  }
-
-  std::unique_ptr<InferRequest> vector_request(const std::vector<float>& vectors) {
-    Sent& sent = *sent_.emplace_back(std::make_unique<Sent>());
-    sent.vectors = vectors;
-    auto made = std::make_unique<InferRequest>();
-    made->model = "rec";
-    made->inputs = {
-        tensor("user_vector", DataType::kFp32, {std::ssize(vectors) / 6, 6}, sent.vectors)};
-    return made;
-  }
-
-  void add_top_k(InferRequest& request, std::vector<int64_t> top_k) {
-    Sent& sent = *sent_.emplace_back(std::make_unique<Sent>());
-    sent.top_k = std::move(top_k);
-    request.inputs.push_back(
-        tensor("top_k", DataType::kInt64, {std::ssize(sent.top_k), 1}, sent.top_k));
-  }
-
-  void add_exclude(InferRequest& request, int64_t rows, std::vector<int64_t> ids) {
-    Sent& sent = *sent_.emplace_back(std::make_unique<Sent>());
-    sent.exclude = std::move(ids);
-    request.inputs.push_back(
-        tensor("exclude", DataType::kInt64, {rows, std::ssize(sent.exclude) / rows}, sent.exclude));
-  }
-
-  TempFolder folder_;
-  std::string checkpoint_;
-  std::unique_ptr<Index> index_;  // of the version that was exported last
-  std::vector<std::unique_ptr<Sent>> sent_;
-};
-
-struct FoundItems {
-  std::vector<int64_t> ids, counts;
-  std::vector<float> scores;
-  int64_t width = 0;
-  ResponseParameters parameters;
-
-  std::vector<ScoredItem> row(int64_t at) const {
-    std::vector<ScoredItem> items;
-    for (int64_t i = 0; i < counts.at(static_cast<size_t>(at)); ++i)
-      items.push_back({scores.at(static_cast<size_t>(at * width + i)),
-                       ids.at(static_cast<size_t>(at * width + i))});
-    return items;
-  }
-};
-
-template <class T>
-std::vector<T> elements_of(const OutputTensor& tensor) {
-  std::vector<T> values(tensor.data.size() / sizeof(T));
-  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
-  return values;
-}
-
-FoundItems found_in(const std::vector<OutputTensor>& outputs, ResponseParameters parameters) {
-  EXPECT_EQ(outputs.size(), 3u);
-  EXPECT_EQ(outputs.at(0).name, "ids");
-  EXPECT_EQ(outputs.at(1).name, "scores");
-  EXPECT_EQ(outputs.at(2).name, "count");
-  return {.ids = elements_of<int64_t>(outputs[0]),
-          .counts = elements_of<int64_t>(outputs[2]),
-          .scores = elements_of<float>(outputs[1]),
-          .width = outputs[0].shape.at(1),
-          .parameters = std::move(parameters)};
-}
-
-FoundItems ask_for_items(InferenceService& service, std::unique_ptr<InferRequest> request) {
-  const InferResult result = infer(service, std::move(request));
-  if (const auto* error = std::get_if<Error>(&result)) throw *error;
-  const auto& response = std::get<InferResponse>(result);
-  return found_in(response.outputs, response.parameters);
-}
-
 TEST_F(IndexVersionTest, AnswersAreThoseOfASearchWithTheVectorsOfTheTowerBitForBit) {
   ModelServer server({.repository = repository()});
   const std::vector<float> vectors = user_vectors(checkpoint_);
@@ -227,7 +30,8 @@ TEST_F(IndexVersionTest, AnswersAreThoseOfASearchWithTheVectorsOfTheTowerBitForB
       const FoundItems found = ask_for_items(server, std::move(asked));
       EXPECT_EQ(found.width, 7);
       EXPECT_THAT(found.parameters,
-                  ElementsAre(std::pair<std::string, int64_t>("index_version", 1)));
+                  ElementsAre(std::pair<std::string, int64_t>("index_version", 1),
+                              std::pair<std::string, int64_t>("index_change", 0)));
       for (int64_t row = 0; row < rows; ++row)
         EXPECT_EQ(found.row(row), expected[static_cast<size_t>(first + row)]);
     }
@@ -275,6 +79,38 @@ TEST_F(IndexVersionTest, ExcludedItemsMayBeRagged) {
   EXPECT_EQ(found.ids[0], all.ids[2]);
   EXPECT_EQ(found.ids[10], all.ids[11]);
   EXPECT_EQ(ask_for_items(server, std::move(by_lengths)).ids, found.ids);
+}
+
+TEST_F(IndexVersionTest, AllowedItemsAloneAreFound) {
+  export_version(
+      {.similarity = Similarity::kCosine, .kind = IndexKind::kIvfFlat, .lists = 20, .probes = 1});
+  ModelServer server({.repository = repository()});
+  const std::vector<float> vectors = user_vectors(checkpoint_);
+  const auto all = index_->search({}, {vectors.data(), 2, 6}, {.k = kItems, .probes = 20});
+  std::vector<int64_t> allow;
+  for (size_t i = 0; i < 12; ++i) allow.push_back(all[0][3 * i].id);
+  for (size_t i = 0; i < 12; ++i) allow.push_back(i < 2 ? all[1][59 - i].id : kNoItemId);
+  auto asked = request(0, 2);
+  add_ids(*asked, "allow", 2, allow);
+  FoundItems found = ask_for_items(server, std::move(asked));
+  EXPECT_THAT(found.counts, ElementsAre(10, 2));
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(found.row(0)[i], all[0][3 * i]);
+  EXPECT_EQ(found.row(1), std::vector({all[1][58], all[1][59]}));
+
+  asked = request(0, 2);
+  asked->filter = "in_stock";
+  add_ids(*asked, "allow", 2, allow);
+  add_exclude(*asked, 2, {allow[1], allow[12]});
+  found = ask_for_items(server, std::move(asked));
+  for (const int64_t row : {0, 1}) {
+    std::vector<ScoredItem> expected;
+    for (const ScoredItem& item : all[static_cast<size_t>(row)])
+      if (std::count(allow.begin() + 12 * row, allow.begin() + 12 * (row + 1), item.id) > 0 &&
+          item.id != allow[row == 0 ? 1 : 12] && is_in_stock(item.id - kFirstId))
+        expected.push_back(item);
+    expected.resize(std::min<size_t>(expected.size(), 10));
+    EXPECT_EQ(found.row(row), expected) << row;
+  }
 }
 
 TEST_F(IndexVersionTest, FiltersNameAttributesThatItemsMustAllHave) {
@@ -345,6 +181,10 @@ TEST_F(IndexVersionTest, RequestsThatDoNotFitAreRefused) {
   EXPECT_THAT(
       refusal([&](InferRequest& r) { add_exclude(r, 2, std::vector<int64_t>(20'002, kNoItemId)); }),
       HasSubstr("at most 10000"));
+  EXPECT_THAT(refusal([&](InferRequest& r) {
+                add_ids(r, "allow", 2, std::vector<int64_t>(20'002, kNoItemId));
+              }),
+              AllOf(HasSubstr("'allow'"), HasSubstr("at most 10000")));
   EXPECT_THAT(refusal([](InferRequest& r) { r.filter = "in_stock,cheap"; }),
               AllOf(HasSubstr("unknown attribute \"cheap\""), HasSubstr("in_stock, new")));
   EXPECT_THAT(refusal([](InferRequest& r) { r.inputs.pop_back(); }), HasSubstr("seen__item"));
@@ -516,6 +356,7 @@ TEST_F(IndexVersionTest, SeveralVectorsOfAUserFindTheBestOfAll) {
   asked->top_k = 7;
   const FoundItems found = ask_for_items(server, std::move(asked));
   bool has_missing = false;
+  std::vector<std::vector<ScoredItem>> every;
   for (int64_t u = 0; u < kUsers; ++u) {
     std::map<int64_t, float> best;
     for (int64_t v = 0; v < 3; ++v) {
@@ -532,9 +373,19 @@ TEST_F(IndexVersionTest, SeveralVectorsOfAUserFindTheBestOfAll) {
     std::vector<ScoredItem> expected;
     for (const auto& [id, score] : best) expected.push_back({score, id});
     std::sort(expected.begin(), expected.end());
+    every.push_back(expected);
     expected.resize(7);
     EXPECT_EQ(found.row(u), expected) << u;
   }
+  std::vector<int64_t> allow;
+  for (const auto& items : every)
+    for (const size_t i : {9, 20, 30}) allow.push_back(items[i].id);
+  asked = request(0, kUsers);
+  asked->model = "mind";
+  add_ids(*asked, "allow", kUsers, allow);
+  const FoundItems allowed = ask_for_items(server, std::move(asked));
+  for (int64_t u = 0; u < kUsers; ++u)
+    EXPECT_EQ(allowed.row(u), std::vector({every[u][9], every[u][20], every[u][30]})) << u;
   EXPECT_TRUE(has_missing) << "histories of two elements have two interests at most";
 }
 

@@ -541,6 +541,13 @@ void ModelServer::infer(std::unique_ptr<InferRequest> request, InferDone done) {
   }
 }
 
+ItemsChanged ModelServer::change_items(const InferRequest& request, ItemChange change) {
+  if (!options_.allow_item_changes)
+    throw Error(ErrorCode::kUnavailable,
+                "changing items is not allowed; start the server with --allow-item-changes");
+  return find(request.model, request.version)->change_items(request, change);
+}
+
 std::string ModelServer::extra_metrics() const {
   std::map<std::string, Model> models;
   {

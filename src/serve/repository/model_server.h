@@ -45,6 +45,7 @@ struct ModelServerOptions {
   std::string ps_config;            // HPS's ps.json; empty: tables in memory
   bool on_gpu = false;              // all models that can, whatever their configuration says
   bool strict_readiness = true;     // false: ready whatever became of the models
+  bool allow_item_changes = false;  // of models with an index, by clients
   // Threads that the engines of models may have in all whose configuration clients sent with their
   // load requests.
   int max_client_threads = default_client_threads();
@@ -95,6 +96,7 @@ class ModelServer final : public InferenceService {
             const std::map<std::string, std::string>& parameters) override;
   void unload(const std::string& model) override;
   void infer(std::unique_ptr<InferRequest> request, InferDone done) override;
+  ItemsChanged change_items(const InferRequest& request, ItemChange change) override;
   std::string extra_metrics() const override;
   RowService* rows() override { return options_.rows; }
 

@@ -89,6 +89,13 @@ void ModelVersion::check_size(const InferRequest& request, const RequestSize& si
                  "; send smaller requests or raise --max-response-size");
 }
 
+ItemsChanged ModelVersion::change_items(const InferRequest& request, ItemChange change) {
+  MemoryBudget::Lease memory = lease_of(options_.memory);
+  ItemsChanged changed = servable_->change_items(request, change, memory);
+  changed.version = std::to_string(number_);
+  return changed;
+}
+
 bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done) {
   RequestSize size;
   try {

@@ -61,6 +61,8 @@ class ModelVersion {
 
   // False, with nothing moved from, once it is closed. Otherwise `done` is called.
   bool infer(std::unique_ptr<InferRequest>& request, InferDone& done);
+  // See InferenceService.
+  ItemsChanged change_items(const InferRequest& request, ItemChange change);
   // Finishes what it has; see Scheduler::close.
   void close() { scheduler_->close(); }
 

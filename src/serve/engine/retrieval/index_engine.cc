@@ -127,21 +127,23 @@ std::optional<Error> IndexEngine::problem_of(const Query& query) const {
 
 // Queries that ask for the same are searched together.
 void IndexEngine::search(std::vector<Query>& queries) {
-  std::map<std::pair<int64_t, std::vector<std::string>>, std::vector<Query*>> groups;
+  std::map<SearchedTogether, std::vector<Query*>> groups;
   for (Query& query : queries)
-    if (!query.task->error) groups[{query.width, query.asked.filter()}].push_back(&query);
-  for (const auto& [asked, group] : groups) search(group, asked.first, asked.second);
+    if (!query.task->error)
+      groups[{query.width, query.asked.filter(), query.asked.allow().is_given()}].push_back(&query);
+  for (const auto& [asked, group] : groups) search(group, asked);
 }
 
-void IndexEngine::search(std::span<Query* const> queries, int64_t k,
-                         const std::vector<std::string>& filter) {
+void IndexEngine::search(std::span<Query* const> queries, const SearchedTogether& asked) {
+  const auto& [k, filter, is_allowed] = asked;
   const int64_t dim = index_.settings().dim;
   SearchOptions options{.k = k, .allow = filter};
-  const bool excludes =
-      std::ranges::any_of(queries, [](const Query* query) { return query->asked.excludes(); });
+  const bool excludes = std::ranges::any_of(
+      queries, [](const Query* query) { return query->asked.exclude().is_given(); });
   std::vector<float> vectors;
   std::vector<std::vector<ScoredItem>*> places;  // of what each vector finds
   for (Query* query : queries) {
+    const IdLists &exclude = query->asked.exclude(), &allow = query->asked.allow();
     query->found.resize(static_cast<size_t>(query->task->rows));
     const int64_t of_row = vectors_of_row(*query);
     for (int64_t i = 0; i < query->task->rows * of_row; ++i) {
@@ -150,12 +152,15 @@ void IndexEngine::search(std::span<Query* const> queries, int64_t k,
       vectors.insert(vectors.end(), vector.begin(), vector.end());
       places.push_back(&query->found[static_cast<size_t>(i / of_row)]);
       if (excludes)
-        options.exclude.push_back(query->asked.excludes() ? query->asked.excluded(i / of_row)
-                                                          : std::vector<int64_t>());
+        options.exclude.push_back(exclude.is_given() ? exclude.of_row(i / of_row)
+                                                     : std::vector<int64_t>());
+      if (is_allowed) options.only.push_back(allow.of_row(i / of_row));
     }
   }
   if (places.empty()) return;
-  auto found = index_.search(context_, {vectors.data(), std::ssize(places), dim}, options);
+  int64_t change = 0;
+  auto found = index_.search(context_, {vectors.data(), std::ssize(places), dim}, options, &change);
+  for (Query* query : queries) query->change = change;
   for (size_t i = 0; i < places.size(); ++i) add_found(std::move(found[i]), k, *places[i]);
 }
 
@@ -187,7 +192,7 @@ void IndexEngine::answer(Query& query) const {
       query.task->outputs.push_back(std::move(tensor));
     }
   }
-  query.task->parameters = {{"index_version", version_}};
+  query.task->parameters = {{"index_version", version_}, {"index_change", query.change}};
 }
 
 }  // namespace emblem

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/threads/thread_pool.h"
@@ -49,7 +50,11 @@ class IndexEngine final : public Engine {
     int64_t width;               // columns of the outputs
     std::vector<float> vectors;  // [rows, vectors of a row, dim]
     std::vector<std::vector<ScoredItem>> found;
+    int64_t change = 0;  // the last one of the index that its search has seen
   };
+
+  // k, attributes, and whether allowed ids alone are searched.
+  using SearchedTogether = std::tuple<int64_t, std::vector<std::string>, bool>;
 
   void compute_together(std::span<EngineTask> tasks, EngineTimes& times);
   void read_vectors(std::vector<Query>& queries);
@@ -57,7 +62,7 @@ class IndexEngine final : public Engine {
   std::span<const float> vector_of(const Query& query, int64_t number) const;
   std::optional<Error> problem_of(const Query& query) const;
   void search(std::vector<Query>& queries);
-  void search(std::span<Query* const> queries, int64_t k, const std::vector<std::string>& filter);
+  void search(std::span<Query* const> queries, const SearchedTogether& asked);
   void answer(Query& query) const;
 
   const Index& index_;

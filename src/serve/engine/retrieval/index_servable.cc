@@ -10,6 +10,7 @@
 #include "emblem/error.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/engine/retrieval/index_engine.h"
+#include "serve/engine/retrieval/item_changes.h"
 
 namespace emblem {
 
@@ -73,8 +74,8 @@ class IndexServable final : public Servable {
   std::vector<std::pair<std::string, std::string>> parameters() const override {
     auto parameters = tower_->parameters();
     parameters.emplace_back("optional_inputs",
-                            cat(kTopK, " INT64 [-1,1], ", kExclude, " INT64 [-1,-1], ", kUserVector,
-                                " FP32 [-1,", dim_, "]"));
+                            cat(kTopK, " INT64 [-1,1], ", kExclude, " INT64 [-1,-1], ", kAllow,
+                                " INT64 [-1,-1], ", kUserVector, " FP32 [-1,", dim_, "]"));
     return parameters;
   }
   std::string problem() const override { return tower_->problem(); }
@@ -96,6 +97,14 @@ class IndexServable final : public Servable {
       if (name == kFoundCount) bytes += static_cast<uint64_t>(rows) * sizeof(int64_t);
     }
     return {rows, bytes};
+  }
+
+  ItemsChanged change_items(const InferRequest& request, ItemChange change,
+                            MemoryBudget::Lease& memory) override {
+    ItemsChanged changed;
+    changed.change = emblem::change_items(*index_, request, change, memory);
+    changed.items = index_->count();
+    return changed;
   }
 
   std::unique_ptr<Engine> make_engine() const override {

@@ -3,16 +3,18 @@
 //
 //   user_vector FP32 [rows, dim]: vectors of users, in place of features
 //   top_k INT64 or INT32 [rows, 1], or the request parameter top_k: how many items; default 10
-//   exclude INT64 [rows, T], with exclude.lengths [rows]; or [ids] with exclude.offsets [rows + 1]:
-//     ids of items that are not found. The smallest INT64 is no id.
+//   exclude, allow (serve/engine/retrieval/id_lists.h): ids of items that are not found, and the
+//     only ones that may be
 //   request parameter filter: attributes that items must have, all of them: "in_stock,new"
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "retrieval/index.h"
+#include "serve/engine/retrieval/id_lists.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/tensor.h"
 
@@ -20,12 +22,15 @@ namespace emblem {
 
 inline constexpr const char* kUserVector = "user_vector";
 inline constexpr const char* kTopK = "top_k";
-inline constexpr const char* kExclude = "exclude";
+inline constexpr const char *kExclude = "exclude", *kAllow = "allow";
 
-inline constexpr int64_t kDefaultTopK = 10, kMostTopK = 10'000, kMostExcluded = 10'000;
+inline constexpr int64_t kDefaultTopK = 10, kMostTopK = 10'000;
 
 // Whether an input of this name is not one of the tower's features.
 bool is_retrieval_input(const std::string& name);
+
+// The names between commas.
+std::vector<std::string> names_in(std::string_view filter);
 
 // Borrows the request.
 class RetrievalRequest {
@@ -46,18 +51,17 @@ class RetrievalRequest {
   // For a checked request.
   int64_t top_k(int64_t row) const;
   int64_t most_top_k(int64_t rows) const;
-  std::vector<int64_t> excluded(int64_t row) const;
-  bool excludes() const { return exclude_ != nullptr; }
+  const IdLists& exclude() const { return exclude_; }
+  const IdLists& allow() const { return allow_; }
   const std::vector<std::string>& filter() const { return filter_; }
 
  private:
   void take(const InputTensor& tensor);
-  void check_exclude(int64_t rows) const;
 
   const InferRequest& request_;
   InferRequest features_;
-  const InputTensor *user_vector_ = nullptr, *top_k_ = nullptr, *exclude_ = nullptr;
-  const InputTensor *lengths_ = nullptr, *offsets_ = nullptr;
+  const InputTensor *user_vector_ = nullptr, *top_k_ = nullptr;
+  IdLists exclude_, allow_;
   std::vector<std::string> filter_;
 };
 

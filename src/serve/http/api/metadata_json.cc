@@ -232,6 +232,17 @@ std::string statistics_json(const std::vector<ModelStatistics>& statistics) {
   return std::move(json.text());
 }
 
+std::string items_changed_json(const std::string& model, const ItemsChanged& changed) {
+  JsonWriter json;
+  json.object([&] {
+    json.key("model_name").string(model);
+    json.key("model_version").string(changed.version);
+    json.key("change").number(changed.change);
+    json.key("items").number(changed.items);
+  });
+  return std::move(json.text());
+}
+
 std::string repository_index_json(const std::vector<RepositoryEntry>& entries, bool only_ready) {
   JsonWriter json;
   json.array([&] {

@@ -25,6 +25,7 @@ std::string model_metadata_json(const ModelMetadata& metadata);
 // JSON with the names of the .proto and every plain field, also those that are not set.
 std::string model_config_json(const inference::ModelConfig& config);
 std::string statistics_json(const std::vector<ModelStatistics>& statistics);
+std::string items_changed_json(const std::string& model, const ItemsChanged& changed);
 std::string repository_index_json(const std::vector<RepositoryEntry>& entries, bool only_ready);
 std::string regions_json(const std::vector<SystemRegion>& regions);
 std::string regions_json(const std::vector<CudaSharedRegion>& regions);
