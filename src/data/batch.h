@@ -22,6 +22,13 @@ struct SparseColumn {
   int32_t sequence = -1;
 };
 
+// The first key of bag `bag`; -1 where it has none.
+inline int64_t first_key(const SparseColumn& column, size_t bag) {
+  if (column.offsets.empty()) return column.keys[bag];
+  const auto begin = static_cast<size_t>(column.offsets[bag]);
+  return column.offsets[bag] < column.offsets[bag + 1] ? column.keys[begin] : -1;
+}
+
 // What the features of a sequence have in common. Their keys are in Batch::sparse.
 struct SequenceColumn {
   HostVector<int32_t> offsets{};  // [rows + 1]: row r's elements are [offsets[r], offsets[r + 1])
@@ -86,9 +93,12 @@ struct Batch {
   HostVector<float> sample_weights;  // [rows, FeatureLayout::weight_fields] or empty
   std::vector<SparseColumn> sparse;  // by FeatureSpec::sparse_index
   std::vector<SequenceColumn> sequences;  // by FeatureSpec::sequence
-  std::vector<uint8_t> bad;               // [rows], 1 where a row has no values because it was
-                             // unreadable; empty when none was (BadRowHandling::kBlank)
-  TextColumn kept;  // [rows] as LoaderOptions::keep asks, or empty
+  // Of the items of a matching model, where its layout asks for them; else empty.
+  HostVector<float> candidate_logs;  // the logarithm of how often an item is a candidate by chance
+  HostVector<int64_t> candidate_of;  // the row that an item is a candidate of; -1: of all rows
+  std::vector<uint8_t> bad;          // [rows], 1 where a row has no values because it was
+                                     // unreadable; empty when none was (BadRowHandling::kBlank)
+  TextColumn kept;                   // [rows] as LoaderOptions::keep asks, or empty
   // Where its rows are in the data set, for one of several streams that are not shuffled; else
   // empty. A stream has whole runs, in their order.
   std::vector<StoredRows> stored;
@@ -125,6 +135,8 @@ inline Batch batch_in(std::pmr::memory_resource* memory) {
   batch.dense = HostVector<float>(floats);
   batch.labels = HostVector<float>(floats);
   batch.sample_weights = HostVector<float>(floats);
+  batch.candidate_logs = HostVector<float>(floats);
+  batch.candidate_of = HostVector<int64_t>(HostVector<int64_t>::allocator_type(memory));
   return batch;
 }
 

@@ -14,12 +14,13 @@ namespace emblem {
 namespace {
 
 // Copies a batch's values into an input node of the graph.
-void feed_node(const Context& context, const char* what, View<const float> from, View<float> to) {
+template <class T>
+void feed_node(const Context& context, const char* what, View<const T> from, View<T> to) {
   if (from.size() != to.size()) [[unlikely]]
     throw Error(ErrorCode::kInternal,
                 cat("a batch has ", from.size(), " ", what, ", but the model takes ", to.rows,
                     " x ", to.cols, " of them"));
-  detail::copy(context, to.data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
+  detail::copy(context, to.data, from.data, static_cast<size_t>(from.size()) * sizeof(T));
 }
 
 // Weights that a file of a checkpoint cannot hold are not those of its model.
@@ -70,6 +71,9 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   labels_ = inputs.labels();
   weights_ = inputs.weights();
   ids_ = inputs.id_inputs();
+  if (!layout.candidates.item_id.empty()) missing_id_ = -1;  // no key
+  candidate_logs_ = inputs.candidate_inputs().logs;
+  candidate_of_ = inputs.candidate_inputs().of;
   sequence_of_feature_.resize(static_cast<size_t>(layout.sparse_count), -1);
   for (const FeatureSpec& feature : layout.features) {
     if (feature.kind == FeatureKind::kSparse && !feature.is_intermediate)
@@ -132,12 +136,18 @@ void Model::feed_targets(const Context& context, const ModelBatch& batch, Phase 
     // Labels may choose nodes (Graph::select), so they are valid even where no loss reads them.
     const View<float> labels = graph_.value(labels_);
     detail::zero(context, labels.data, static_cast<size_t>(labels.size()) * sizeof(float));
-    return;
+    return;  // ranks of candidates, which mean nothing, read what is there
   }
   feed_node(context, "labels", batch.labels, graph_.value(labels_));
   if (weights_.id >= 0) feed_node(context, "sample weights", batch.weights, graph_.value(weights_));
   for (const auto& [sparse_index, node] : ids_)
-    first_keys(context, batch.sparse[static_cast<size_t>(sparse_index)], graph_.ids(node).data);
+    first_keys(context, batch.sparse[static_cast<size_t>(sparse_index)], missing_id_,
+               graph_.ids(node).data);
+  if (candidate_logs_.id >= 0)
+    feed_node(context, "logarithms of candidates", batch.candidate_logs,
+              graph_.value(candidate_logs_));
+  if (candidate_of_.id >= 0)
+    feed_node(context, "rows of candidates", batch.candidate_of, graph_.ids(candidate_of_));
 }
 
 void Model::feed(const Context& context, const ModelBatch& batch, Phase phase) {

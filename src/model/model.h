@@ -140,6 +140,8 @@ class Model {
   Node dense_, labels_, weights_;
   std::vector<SequenceInput> sequences_;
   std::map<int64_t, Node> ids_;  // by position in ModelBatch::sparse
+  int64_t missing_id_ = 0;
+  Node candidate_logs_, candidate_of_;
   std::vector<int64_t> sequence_of_feature_;
   std::vector<Head> heads_;
   std::vector<ModelLookup> lookups_;

@@ -23,6 +23,8 @@ struct ModelBatch {
   View<const float> weights;                // [rows, weight fields] or empty
   std::span<const FeatureKeys> sparse;      // by FeatureSpec::sparse_index
   std::span<const SequenceView> sequences;  // by FeatureSpec::sequence
+  View<const float> candidate_logs;         // [items, 1] or empty, as in a Batch
+  View<const int64_t> candidate_of;
 };
 
 }  // namespace emblem

@@ -66,6 +66,16 @@ inline Batch random_batch(const FeatureLayout& layout, const SmallBatchShape& sh
       if (several) column.offsets.push_back(static_cast<int32_t>(column.keys.size()));
     }
   }
+  if (layout.candidates.have_frequency || layout.candidates.are_of_single_rows) {
+    const int64_t items = items_in(layout);
+    const int64_t count =
+        items < 0 ? shape.rows : batch.sequences[static_cast<size_t>(items)].elements();
+    for (int64_t i = 0; i < count; ++i) {
+      batch.candidate_logs.push_back(random.uniform() - 2.0f);
+      // Two hard negatives of the last row.
+      batch.candidate_of.push_back(i < count - 2 ? -1 : shape.rows - 1);
+    }
+  }
   const SparseColumn* first = batch.sparse.empty() ? nullptr : &batch.sparse[0];
   for (int64_t row = 0; row < shape.rows; ++row) {
     const bool has_key = first != nullptr &&

@@ -144,7 +144,7 @@ View<int64_t> Graph::ids(Node node) {
                  "' is not an id input");
   EMBLEM_REQUIRE(state_->prepared, "graph: the ids of '", tensor->name,
                  "' were asked for before prepare()");
-  return {tensor->value<int64_t>(), state_->rows, 1, state_->device};
+  return {tensor->value<int64_t>(), state_->real_rows_of(tensor->space), 1, state_->device};
 }
 
 View<float> Graph::value(Node node) {

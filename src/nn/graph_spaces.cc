@@ -94,13 +94,14 @@ void GraphState::check_elements() const {
   for (const Space space : spaces()) (void)real_rows_of(space);
 }
 
-// What is fed ends at the last element.
+// What is fed ends at the last element. Ops that read ids do not read beyond it.
 void GraphState::clear_padding_of_inputs(const Context& context, Space space) {
   const int64_t elements = real_rows_of(space), padding = rows_of(space) - elements;
   if (padding == 0) return;
   for (NodeState& node : nodes) {
     const Tensor& tensor = *node.tensor;
-    if (node.kind == Kind::kComputed || tensor.space != space) continue;
+    const bool is_padded = node.kind == Kind::kInput || node.kind == Kind::kTrainedInput;
+    if (!is_padded || tensor.space != space) continue;
     if (node.has_wide_value) {
       detail::zero(context, node.wide_value.data() + elements * tensor.cols,
                    padding * tensor.cols * sizeof(float));

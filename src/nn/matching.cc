@@ -5,8 +5,11 @@
 
 namespace emblem {
 
-Node rank_candidates(Graph& graph, Node users, Node items, Candidates candidates,
-                     float temperature) {
+Node id_input_of(Graph& graph, std::string name, Space items) {
+  return graph_state(graph).add_node(std::move(name), 1, GraphState::Kind::kIds, items);
+}
+
+Node rank_candidates(Graph& graph, Node users, Node items, const CandidateOptions& options) {
   const char* kind = "rank_candidates";
   GraphState& state = graph_state(graph);
   Tensor *rows = state.tensor(users, kind), *choice = state.tensor(items, kind);
@@ -14,10 +17,24 @@ Node rank_candidates(Graph& graph, Node users, Node items, Candidates candidates
                  " columns and '", choice->name, "' ", choice->cols, "; they must be equal");
   EMBLEM_REQUIRE(rows->space == Space{}, kind, ": '", rows->name, "' belongs to ",
                  state.name_of_space(rows->space), ", but users are rows of the batch");
-  EMBLEM_REQUIRE(temperature > 0.0f, kind, ": the temperature is ", temperature,
+  EMBLEM_REQUIRE(options.temperature > 0.0f, kind, ": the temperature is ", options.temperature,
                  ", but must be above 0");
+  const auto of_items = [&](Node node, GraphState::Kind expected, const char* what) -> Tensor* {
+    if (node.id < 0) return nullptr;
+    Tensor* tensor = state.tensor(node, kind);
+    EMBLEM_REQUIRE(state.nodes[node.id].kind == expected && tensor->cols == 1 &&
+                       tensor->space == choice->space,
+                   kind, ": '", tensor->name, "' cannot be the ", what,
+                   ", which are an input of one column of the items");
+    return tensor;
+  };
+  using Kind = GraphState::Kind;
+  const RankCandidates::Facts facts{
+      .ids = of_items(options.ids, Kind::kIds, "ids"),
+      .corrections = of_items(options.corrections, Kind::kInput, "corrections"),
+      .candidate_of = of_items(options.candidate_of, Kind::kIds, "rows of candidates")};
   return state.add_op(kind, kRankColumns, [&](Tensor* out) {
-    return std::make_unique<RankCandidates>(rows, choice, candidates, temperature, out);
+    return std::make_unique<RankCandidates>(rows, choice, facts, options, out);
   });
 }
 

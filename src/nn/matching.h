@@ -12,12 +12,27 @@ enum class Candidates {
   kNegatives,  // the items behind those of the rows
 };
 
+// Inputs that belong where the items do; id -1: there are none.
+struct CandidateOptions {
+  Candidates candidates = Candidates::kAllItems;
+  float temperature = 1.0f;
+  // Ids (id_input_of): an item with the id of the row's own item does not compete with it.
+  Node ids = {};
+  // [items, 1]: the loss reads scores less these numbers, which are finite; ranks do not.
+  Node corrections = {};
+  // Ids: the row that an item is a candidate of, -1: of all rows. Items of single rows are the last
+  // ones, in the order of the rows.
+  Node candidate_of = {};
+};
+
+// As Graph::id_input, where items belong: to the batch, or to a sequence.
+Node id_input_of(Graph& graph, std::string name, Space items);
+
 // Scores are dot products of users [rows, n] and items [items, n], divided by `temperature`. Items
 // belong to the batch, or to a sequence that begins with one for each row of the batch. Out [rows,
 // kRankColumns]: a CandidateRank each, of which only the loss has a gradient. No matrix of scores
 // is kept: backward computes them again.
-Node rank_candidates(Graph& graph, Node users, Node items, Candidates candidates,
-                     float temperature);
+Node rank_candidates(Graph& graph, Node users, Node items, const CandidateOptions& options);
 
 // A loss: the weighted mean over rows of the first column of x, which is kept in fp32.
 void minimize_mean(Graph& graph, Node x, const Graph::Target& target);

@@ -31,7 +31,9 @@ class ResidentBatch {
         .labels = put(context, batch.labels, columns_of(batch.labels, batch.rows)),
         .weights = put(context, batch.sample_weights, columns_of(batch.sample_weights, batch.rows)),
         .sparse = keys_,
-        .sequences = sequences_};
+        .sequences = sequences_,
+        .candidate_logs = put(context, batch.candidate_logs),
+        .candidate_of = put(context, batch.candidate_of)};
     context.synchronize();  // `batch` may be destroyed now
   }
   const ModelBatch& batch() const { return batch_; }
@@ -79,6 +81,8 @@ Batch moved_to(std::pmr::memory_resource* memory, Batch batch) {
   const Batch* const source = &batch;
   Batch copy = batch_in(memory);
   gather_rows({&source, 1}, {&all, 1}, copy);
+  copy.candidate_logs = batch.candidate_logs;
+  copy.candidate_of = batch.candidate_of;
   return copy;
 }
 

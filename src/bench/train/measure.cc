@@ -56,7 +56,9 @@ class FirstRow {
               .labels = first(of.labels, 1),
               .weights = first(of.weights, 1),
               .sparse = keys_,
-              .sequences = sequences_};
+              .sequences = sequences_,
+              .candidate_logs = first(of.candidate_logs, 1),
+              .candidate_of = first(of.candidate_of, 1)};
   }
   const ModelBatch& batch() const { return batch_; }
 
@@ -82,7 +84,8 @@ double bytes_of(const ModelBatch& batch) {
   const auto size = [](const auto& view) {
     return static_cast<double>(view.size()) * sizeof(*view.data);
   };
-  double bytes = size(batch.dense) + size(batch.labels) + size(batch.weights);
+  double bytes = size(batch.dense) + size(batch.labels) + size(batch.weights) +
+                 size(batch.candidate_logs) + size(batch.candidate_of);
   for (const FeatureKeys& feature : batch.sparse)
     bytes += size(feature.keys) + size(feature.offsets) + size(feature.weights);
   for (const SequenceView& sequence : batch.sequences)

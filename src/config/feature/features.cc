@@ -223,6 +223,7 @@ FeatureLayout layout_of(const config::PipelineConfig& config) {
   }
   layout.sequences = lay_out_sequences(config, sequence_names, layout.features);
   lay_out_items(config.data_config(), layout);
+  lay_out_candidates(config, layout);
   place_in_batch(layout);
   return layout;
 }

@@ -55,6 +55,16 @@ struct SequenceSpec {
   int64_t max_length = 0;        // longer ones are cut; 0: no limit
 };
 
+// What candidates of a matching model have besides features (config/feature/items.h).
+struct CandidateSpec {
+  // The categorical features that tell items and users apart; "": that does not matter.
+  std::string item_id, user_id;
+  bool are_all_items = false;       // the items of all rows of a batch, not the sampled ones alone
+  bool are_of_single_rows = false;  // some are: Batch::candidate_of
+  bool have_frequency = false;      // how often items are candidates: Batch::candidate_logs
+  std::string frequency_path;       // of items of rows; "": as often as they are sampled
+};
+
 enum class LabelKind { kBinary, kClass, kNumber };
 
 struct LabelSpec {
@@ -75,6 +85,7 @@ struct FeatureLayout {
   std::vector<SequenceSpec> sequences;     // entries of Batch::sequences
   std::vector<LabelSpec> labels;           // columns of Batch::labels
   std::vector<std::string> weight_fields;  // columns of Batch::sample_weights
+  CandidateSpec candidates;                // what batches have for matching models
   Semantics semantics;                     // how columns become features
 
   // Throws with the nearest name when there is no such feature.

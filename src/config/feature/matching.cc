@@ -21,6 +21,15 @@ MatchingTower matching_tower_of(const config::MINDUserTower& tower) {
   return {{tower.input(), tower.history_input()}, tower.concat_mlp(), "concat_mlp"};
 }
 
+// Calls body with the message of a model that matches.
+template <class Body>
+void change_matching_model(config::ModelConfig* model, const Body& body) {
+  if (model->has_dssm()) body(*model->mutable_dssm());
+  if (model->has_dssm_v2()) body(*model->mutable_dssm_v2());
+  if (model->has_dat()) body(*model->mutable_dat());
+  if (model->has_mind()) body(*model->mutable_mind());
+}
+
 template <class Model>
 MatchingSpec matching_spec_of(const Model& model) {
   MatchingSpec spec;
@@ -31,6 +40,10 @@ MatchingSpec matching_spec_of(const Model& model) {
   spec.similarity = model.similarity();
   spec.temperature = model.temperature();
   spec.in_batch_negative = model.in_batch_negative();
+  spec.masks_equal_items = model.mask_equal_items();
+  spec.corrects_scores = model.has_logq_correction();
+  spec.frequency_path = model.logq_correction().input_path();
+  spec.item_id_feature = model.item_id_feature();
   return spec;
 }
 
@@ -56,17 +69,36 @@ std::optional<MatchingSpec> matching_of(const config::ModelConfig& model) {
   return spec;
 }
 
+std::string matching_name(const config::ModelConfig& model) {
+  const auto* field = model.GetDescriptor()->FindFieldByNumber(model.model_case());
+  return field == nullptr ? "a model without a name" : field->name();
+}
+
+config::LogQCorrection* logq_correction_of(config::ModelConfig* model) {
+  config::LogQCorrection* found = nullptr;
+  change_matching_model(model, [&](auto& matching) {
+    if (matching.has_logq_correction()) found = matching.mutable_logq_correction();
+  });
+  return found;
+}
+
 void set_in_batch_negative(config::ModelConfig* model) {
-  if (model->has_dssm()) model->mutable_dssm()->set_in_batch_negative(true);
-  if (model->has_dssm_v2()) model->mutable_dssm_v2()->set_in_batch_negative(true);
-  if (model->has_dat()) model->mutable_dat()->set_in_batch_negative(true);
-  if (model->has_mind()) model->mutable_mind()->set_in_batch_negative(true);
+  change_matching_model(model, [](auto& matching) { matching.set_in_batch_negative(true); });
+}
+
+bool remove_corrections(config::ModelConfig* model) {
+  const auto spec = matching_of(*model);
+  change_matching_model(model, [](auto& matching) {
+    matching.clear_mask_equal_items();
+    matching.clear_logq_correction();
+    matching.clear_item_id_feature();
+  });
+  return spec && (spec->masks_equal_items || spec->corrects_scores);
 }
 
 MatchingSpec require_towers(const config::ModelConfig& model, const std::string& purpose) {
   const auto spec = matching_of(model);
-  const auto* field = model.GetDescriptor()->FindFieldByNumber(model.model_case());
-  const std::string name = field == nullptr ? "a model without a name" : field->name();
+  const std::string name = matching_name(model);
   EMBLEM_REQUIRE(spec, purpose,
                  " needs a model with towers for users and items (dssm, dssm_v2, dat, mind), ",
                  "but this one is ", name);
@@ -79,10 +111,7 @@ MatchingSpec require_towers(const config::ModelConfig& model, const std::string&
 void remove_item_tower(config::ModelConfig* model) {
   const auto spec = matching_of(*model);
   if (!spec || !spec->has_item_tower) return;
-  if (model->has_dssm()) model->mutable_dssm()->clear_item_tower();
-  if (model->has_dssm_v2()) model->mutable_dssm_v2()->clear_item_tower();
-  if (model->has_dat()) model->mutable_dat()->clear_item_tower();
-  if (model->has_mind()) model->mutable_mind()->clear_item_tower();
+  change_matching_model(model, [](auto& matching) { matching.clear_item_tower(); });
   auto* groups = model->mutable_feature_groups();
   for (int i = groups->size() - 1; i >= 0; --i) {
     const std::string& group = groups->Get(i).group_name();

@@ -114,6 +114,7 @@ FeatureLayout training_layout(FeatureLayout layout, const config::ModelConfig& m
       read.insert(grouping_key_of(metric).value_or(""));
     for (const config::LossConfig& loss : tower.losses) read.insert(session_of(loss).value_or(""));
   }
+  read.insert({layout.candidates.item_id, layout.candidates.user_id});
   return with_inputs_of(std::move(read), std::move(layout));
 }
 

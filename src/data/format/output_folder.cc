@@ -66,8 +66,9 @@ bool is_name_in_data_set(std::string_view name) {
     }
   if (name.find('/') != name.npos) return false;
   if (name.starts_with("category_") && name.ends_with(".bin")) return true;
-  constexpr std::string_view kNames[] = {"metadata.json", ".index.json", kDataSetManifest,
-                                         "label.bin",     "dense.bin",   "category.bin"};
+  constexpr std::string_view kNames[] = {
+      "metadata.json", ".index.json", kDataSetManifest, "label.bin",          "dense.bin",
+      "category.bin",  "items.txt",   "users.txt",      "positive_edges.txt", "hard_edges.txt"};
   return name.starts_with("part-") || std::ranges::find(kNames, name) != std::end(kNames);
 }
 

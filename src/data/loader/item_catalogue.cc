@@ -1,169 +1,52 @@
 #include "data/loader/item_catalogue.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "core/files/file.h"
-#include "core/text/parse_number.h"
 #include "core/text/text.h"
-#include "data/feature/transform.h"
-#include "data/format/text/csv_field.h"
-#include "data/format/text/csv_types.h"
+#include "data/items/id_file.h"
+#include "data/items/text_rows.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-// The next part of `text`, which ends before the separator; `text` becomes what follows it.
-std::string_view take_until(std::string_view& text, char separator) {
-  const size_t end = text.find(separator);
-  const std::string_view part = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return part;
+// Sets the attributes of the item that is the file's line.
+void split_attributes(const IdFile& file, const ItemSamplerSpec& sampler,
+                      std::vector<std::string_view>& attributes) {
+  std::string_view text = file[2];
+  const auto count = 1 + std::count(text.begin(), text.end(), sampler.attr_delimiter);
+  if (count != std::ssize(attributes))
+    file.fail(cat("the item has ", count, " attributes, expected ", attributes.size(),
+                  ", one for each of attr_fields"));
+  for (std::string_view& attribute : attributes)
+    attribute = take_until(text, sampler.attr_delimiter);
 }
-
-std::string_view take_line(std::string_view& text) {
-  std::string_view line = take_until(text, '\n');
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
-class ItemFile {
- public:
-  explicit ItemFile(const ItemSamplerSpec& sampler) : sampler_(sampler) {}
-
-  // Gives the attributes of each item to take(item, attributes); returns the weights.
-  template <class Take>
-  std::vector<double> read(const Take& take) {
-    const std::string content = read_text_file(sampler_.input_path);
-    std::string_view rest = content;
-    check_header(take_line(rest));
-    std::vector<double> weights;
-    std::vector<std::string_view> attributes(sampler_.attr_fields.size());
-    while (!rest.empty()) {
-      ++line_;
-      std::string_view line = take_line(rest);
-      if (line.empty()) continue;
-      weights.push_back(read_item(line, attributes));
-      const std::string problem = take(std::ssize(weights) - 1, attributes);
-      if (!problem.empty()) fail(problem);
-    }
-    if (!(std::accumulate(weights.begin(), weights.end(), 0.0) > 0))
-      throw Error(ErrorCode::kInvalidArgument,
-                  cat(sampler_.input_path,
-                      " has no items to sample from: expected lines with a "
-                      "weight above 0"));
-    return weights;
-  }
-
- private:
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw Error(ErrorCode::kCorruption, cat(sampler_.input_path, ", line ", line_, ": ", problem));
-  }
-
-  void check_header(std::string_view line) const {
-    for (const char* name : {"id", "weight", "attrs"}) {
-      const std::string_view field = take_until(line, sampler_.field_delimiter);
-      if (field.substr(0, field.find(':')) != name)
-        fail(cat("a field of the first line is \"", printable(std::string(field)), "\", expected ",
-                 name, "; the line names id:int64, weight:float and attrs:string"));
-    }
-  }
-
-  double read_item(std::string_view line, std::vector<std::string_view>& attributes) const {
-    const std::string_view id = take_until(line, sampler_.field_delimiter),
-                           weight = take_until(line, sampler_.field_delimiter);
-    if (id.empty()) fail("the item has no id");
-    const auto value = parse_number<double>(weight);
-    if (!value || !std::isfinite(*value) || *value < 0)
-      fail(cat("the weight is \"", printable(std::string(weight)),
-               "\", expected a number of at least 0"));
-    const auto count = 1 + std::count(line.begin(), line.end(), sampler_.attr_delimiter);
-    if (count != std::ssize(attributes))
-      fail(cat("the item has ", count, " attributes, expected ", attributes.size(),
-               ", one for each of attr_fields"));
-    for (std::string_view& attribute : attributes)
-      attribute = take_until(line, sampler_.attr_delimiter);
-    return *value;
-  }
-
-  const ItemSamplerSpec& sampler_;
-  int64_t line_ = 1;
-};
-
-// Columns of a block, filled from text.
-class ItemColumns {
- public:
-  ItemColumns(const std::vector<ColumnRequest>& requests, const ItemSamplerSpec& sampler,
-              Block& block)
-      : requests_(requests), missing_({}), block_(block) {
-    block.columns.resize(requests.size());
-    for (size_t i = 0; i < requests.size(); ++i) {
-      requests_[i].codes = false;
-      Column& column = block.columns[i];
-      column.clear(requests[i].type);
-      if (requests[i].has_bags()) column.offsets.push_back(0);
-      const auto& fields = sampler.attr_fields;
-      const auto field = std::find(fields.begin(), fields.end(), requests[i].name);
-      fields_.push_back(static_cast<size_t>(field - fields.begin()));
-    }
-  }
-
-  // Returns what is wrong with them, or "".
-  std::string add(int64_t item, const std::vector<std::string_view>& attributes) {
-    block_.rows = item + 1;
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      Column& column = block_.columns[i];
-      if (!requests_[i].has_bags()) make_room(column);
-      const CsvFieldParser parser(requests_[i], missing_, column);
-      const std::string problem = parser.add(attributes[fields_[i]], item);
-      if (!problem.empty()) return cat(requests_[i].name, ": ", problem);
-    }
-    return "";
-  }
-
- private:
-  void make_room(Column& column) const {
-    const auto rows = static_cast<size_t>(block_.rows);
-    if (column.type == ColumnType::kFloat) column.floats.resize(rows);
-    if (column.type != ColumnType::kInt64) return;
-    column.ints.resize(rows);
-    column.missing.resize(rows);
-  }
-
-  std::vector<ColumnRequest> requests_;
-  MissingTexts missing_;
-  Block& block_;
-  std::vector<size_t> fields_;  // positions in the attributes
-};
 
 }  // namespace
 
 ItemCatalogue read_items(const config::DataConfig& data, const FeatureLayout& layout,
-                         const ItemSamplerSpec& sampler) {
-  config::DataConfig as_csv = data;
-  as_csv.set_dataset_type(config::CsvDataset);
-  const FeatureLayout items = layout_of_items(layout);
-  const auto requests = columns_needed(as_csv, items, LabelCheck::kIgnore);
-  DecodedPiece piece;
-  ItemColumns columns(requests, sampler, piece.block);
+                         const ItemSamplerSpec& sampler, const Storage& storage) {
+  TextRows rows(data, layout_of_items(layout), sampler.attr_fields, sampler.input_path);
+  const bool needs_ids = !sampler.user_input_path.empty();
   ItemCatalogue catalogue;
-  catalogue.weights = ItemFile(sampler).read(
-      [&](int64_t item, const auto& attributes) { return columns.add(item, attributes); });
-  std::vector<ColumnSpec> specs;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    drop_plain_offsets(piece.block.columns[i]);
-    drop_missing_if_none(piece.block.columns[i]);
-    specs.push_back({requests[i].name, requests[i].type});
+  std::vector<std::string_view> attributes(sampler.attr_fields.size());
+  for (IdFile file(sampler.input_path, {"id:int64", "weight:float", "attrs:string"},
+                   sampler.field_delimiter, storage);
+       file.next();) {
+    const auto row = static_cast<uint32_t>(catalogue.weights.size());
+    if (needs_ids && !catalogue.rows_of_ids.emplace(file[0], row).second)
+      file.fail(cat("item \"", printable(std::string(file[0])), "\" is there twice"));
+    catalogue.weights.push_back(file.weight(1));
+    split_attributes(file, sampler, attributes);
+    const std::string problem = rows.add(attributes);
+    if (!problem.empty()) file.fail(problem);
   }
-  piece.positions.resize(catalogue.weights.size());
-  std::iota(piece.positions.begin(), piece.positions.end(), int64_t{0});
-  const FeatureTransform transform(as_csv, items, LabelCheck::kIgnore, requests, specs);
-  transform.apply(piece, catalogue.features);
-  if (piece.bad.count > 0)
-    throw Error(ErrorCode::kCorruption,
-                cat(sampler.input_path, ", item ", piece.bad.position + 1, ": ", piece.bad.what));
+  if (!(std::accumulate(catalogue.weights.begin(), catalogue.weights.end(), 0.0) > 0))
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(sampler.input_path,
+                    " has no items to sample from: expected lines with a weight above 0"));
+  catalogue.features = rows.features();
   return catalogue;
 }
 

@@ -5,13 +5,15 @@
 #include <unordered_set>
 
 #include "core/math/random.h"
-#include "data/feature/row_gather.h"
+#include "data/format/text/csv_types.h"
+#include "data/items/id_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-constexpr int kMostDraws = 4;  // of a negative, until it may be an item of the batch
+// Of a negative, until it may be an item of the batch.
+constexpr int kMostDrawsByWeight = 4, kMostUniformDraws = 6;
 
 // The place of a batch in the data, as a number.
 uint64_t number_of(const DataPosition& next) {
@@ -79,33 +81,107 @@ ItemSampler::ItemSampler(const config::DataConfig& data, const FeatureLayout& la
     if (feature.column != sampler.item_id_field) continue;
     id_ = features_.back();
     EMBLEM_REQUIRE(!feature.inputs.empty() || options.label_check == LabelCheck::kIgnore,
-                   "data_config.negative_sampler.item_id_field is read by feature \"", feature.name,
+                   sampler.name, ".item_id_field is read by feature \"", feature.name,
                    "\", which is in no feature group; add it to that of the item tower");
   }
   if (options.label_check == LabelCheck::kIgnore) return;
   count_ = sampler.count;
-  catalogue_ = read_items(data, layout, sampler);
-  draw_.emplace_back(catalogue_.weights);
+  std::vector<std::string> files = files_of(sampler);
+  files.push_back(layout.candidates.frequency_path);
+  const Storage storage = storage_of_files(data, files, options.storage);
+  catalogue_ = read_items(data, layout, sampler, storage);
+  if (!sampler.user_input_path.empty()) read_edges(data, layout, sampler, storage);
+  if (sampler.draws == ItemSamplerSpec::Draws::kByWeight) draw_.emplace_back(catalogue_.weights);
+  if (layout.candidates.have_frequency) count_candidates(data, layout, storage);
 }
 
-std::vector<size_t> ItemSampler::draw(const Batch& batch) const {
-  if (draw_.empty() || batch.rows == 0) return {};
-  const auto key_of = [](const SparseColumn& column, size_t row) {
-    const auto [begin, end] = bag_of(column, row);
-    return begin == end ? int64_t{-1} : column.keys[begin];
+void ItemSampler::read_edges(const config::DataConfig& data, const FeatureLayout& layout,
+                             const ItemSamplerSpec& sampler, const Storage& storage) {
+  const FeatureSpec& user = layout.find(layout.candidates.user_id);
+  user_ = static_cast<size_t>(user.sparse_index);
+  const char tab = sampler.field_delimiter;
+  const UserKeys users = read_users(data, layout, user.name, sampler.user_id_field,
+                                    sampler.user_input_path, tab, storage);
+  const auto read = [&](const std::string& path) {
+    return emblem::read_edges(path, tab, users, catalogue_.rows_of_ids, storage);
   };
+  if (!sampler.positive_edges.empty()) positive_ = read(sampler.positive_edges);
+  if (!sampler.hard_edges.empty()) hard_ = read(sampler.hard_edges);
+  hard_count_ = sampler.hard_count;
+  are_of_single_rows_ = layout.candidates.are_of_single_rows;
+  choice_ = positive_.all_items();
+  catalogue_.rows_of_ids.clear();
+}
+
+void ItemSampler::count_candidates(const config::DataConfig& data, const FeatureLayout& layout,
+                                   const Storage& storage) {
+  CandidateDraws& draws = candidates_.emplace(data, layout, storage);
+  std::vector<double> weights = catalogue_.weights;
+  if (!choice_.empty()) {
+    std::fill(weights.begin(), weights.end(), 0.0);
+    for (const uint32_t item : choice_) weights[item] = 1.0;
+  }
+  draws.set_sampled(count_, weights, catalogue_.features);
+}
+
+ItemSampler::Drawn ItemSampler::draw(const Batch& batch) const {
+  Drawn drawn;
+  if (count_ == 0 || batch.rows == 0) return drawn;
+  Random random{.seed = seed_, .stream = number_of(batch.next)};
+  drawn.items.resize(static_cast<size_t>(count_));
+  if (choice_.empty())
+    draw_by_weight(batch, random, drawn.items);
+  else
+    draw_uniformly(batch, random, drawn.items);
+  if (hard_count_ > 0) draw_hard(batch, random, drawn);
+  return drawn;
+}
+
+void ItemSampler::draw_by_weight(const Batch& batch, Random& random,
+                                 std::vector<size_t>& drawn) const {
   std::unordered_set<int64_t> own;
   for (size_t row = 0; row < static_cast<size_t>(batch.rows); ++row)
-    own.insert(key_of(batch.sparse[id_], row));
-  Random random{.seed = seed_, .stream = number_of(batch.next)};
-  std::vector<size_t> drawn(static_cast<size_t>(count_));
+    own.insert(first_key(batch.sparse[id_], row));
   for (size_t& item : drawn) {
-    for (int draws = 0; draws < kMostDraws; ++draws) {
+    for (int draws = 0; draws < kMostDrawsByWeight; ++draws) {
       item = draw_[0](random);
-      if (!own.contains(key_of(catalogue_.features.sparse[id_], item))) break;
+      if (!own.contains(first_key(catalogue_.features.sparse[id_], item))) break;
     }
   }
-  return drawn;
+}
+
+void ItemSampler::draw_uniformly(const Batch& batch, Random& random,
+                                 std::vector<size_t>& drawn) const {
+  const SparseColumn& keys = catalogue_.features.sparse[id_];
+  const auto rows = static_cast<size_t>(batch.rows);
+  const size_t each = (drawn.size() + rows - 1) / rows;
+  std::unordered_set<int64_t> chosen;  // by users of rows up to that of the negative
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    if (const size_t row = i / each; i % each == 0) {
+      chosen.insert(first_key(batch.sparse[id_], row));
+      for (const uint32_t item : positive_.items_of(first_key(batch.sparse[user_], row)))
+        chosen.insert(first_key(keys, item));
+    }
+    for (int draws = 0; draws < kMostUniformDraws; ++draws) {
+      drawn[i] = choice_[random.below(choice_.size())];
+      if (!chosen.contains(first_key(keys, drawn[i]))) break;
+    }
+  }
+}
+
+// All hard negatives of a user, or as many of them as there may be, each as likely.
+void ItemSampler::draw_hard(const Batch& batch, Random& random, Drawn& drawn) const {
+  std::vector<uint32_t> all;
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    const auto of_user = hard_.items_of(first_key(batch.sparse[user_], static_cast<size_t>(row)));
+    all.assign(of_user.begin(), of_user.end());
+    const size_t count = std::min(all.size(), static_cast<size_t>(hard_count_));
+    for (size_t i = 0; i < count; ++i) {
+      if (all.size() > count) std::swap(all[i], all[i + random.below(all.size() - i)]);
+      drawn.items.push_back(all[i]);
+      drawn.of_row.push_back(row);
+    }
+  }
 }
 
 void ItemSampler::add_keys(const std::vector<size_t>& drawn, size_t feature, Batch& batch) const {
@@ -147,14 +223,18 @@ void ItemSampler::add_numbers(const std::vector<size_t>& drawn, Batch& batch) co
 }
 
 void ItemSampler::add_items(Batch& batch) const {
-  const std::vector<size_t> drawn = draw(batch);
+  const Drawn drawn = draw(batch);
   batch.resize_sequences(space_ + 1);
   HostVector<int32_t>& offsets = batch.sequences[space_].offsets;
   offsets.resize(static_cast<size_t>(batch.rows) + 1);
   std::iota(offsets.begin(), offsets.end(), 0);
-  offsets.back() += static_cast<int32_t>(drawn.size());
-  for (const size_t feature : features_) add_keys(drawn, feature, batch);
-  add_numbers(drawn, batch);
+  offsets.back() += static_cast<int32_t>(drawn.items.size());
+  for (const size_t feature : features_) add_keys(drawn.items, feature, batch);
+  add_numbers(drawn.items, batch);
+  if (candidates_) candidates_->add_logs(batch);
+  if (!are_of_single_rows_) return;
+  batch.candidate_of.assign(static_cast<size_t>(offsets.back()), int64_t{-1});
+  std::ranges::copy(drawn.of_row, batch.candidate_of.end() - std::ssize(drawn.of_row));
 }
 
 }  // namespace emblem

@@ -168,11 +168,11 @@ TEST_F(ItemSamplerTest, BadFilesAreNamedWithTheirLine) {
   EXPECT_THAT(refused(header + "1\t-1\t1:a:2\n"),
               ThrowsMessage<Error>(HasSubstr("line 2: the weight is \"-1\", expected a number")));
   EXPECT_THAT(refused(header + "\t1\t1:a:2\n"),
-              ThrowsMessage<Error>(HasSubstr("line 2: the item has no id")));
+              ThrowsMessage<Error>(HasSubstr("line 2: the line has no id")));
   EXPECT_THAT(refused(header + "1\t1\t1:a:cheap\n"),
               ThrowsMessage<Error>(HasSubstr("bad.txt, line 2: price: ")));
   EXPECT_THAT(refused(header + "1\t1\t500:a:2\n"),
-              ThrowsMessage<Error>(HasSubstr("bad.txt, item 1")));
+              ThrowsMessage<Error>(HasSubstr("bad.txt, row 1")));
   EXPECT_THAT(refused(header + "1\t0\t1:a:2\n"),
               ThrowsMessage<Error>(HasSubstr("has no items to sample from")));
   EXPECT_THAT([&] { read(options(), text("no_such_file.txt")); },

@@ -271,20 +271,24 @@ int64_t Loader::Pipeline::expected_rows() const {
   return rows == kUnknown ? 0 : std::max<int64_t>(0, std::llround(rows));
 }
 
-std::unique_ptr<Loader::Source> Loader::Source::with_items(const config::DataConfig& data,
-                                                           const FeatureLayout& features,
-                                                           const LoaderOptions& options) {
-  class WithItems : public Source {
+std::unique_ptr<Loader::Source> Loader::Source::with_candidates(const config::DataConfig& data,
+                                                                const FeatureLayout& features,
+                                                                const LoaderOptions& options) {
+  class WithCandidates : public Source {
    public:
-    WithItems(const config::DataConfig& data, const FeatureLayout& features,
-              const LoaderOptions& options)
-        : layout_(layout_of_rows(features)),
-          rows_(open(data, layout_, options)),
-          sampler_(data, features, options) {}
+    WithCandidates(const config::DataConfig& data, const FeatureLayout& features,
+                   const LoaderOptions& options)
+        : layout_(layout_of_rows(features)), rows_(open(data, layout_, options)) {
+      if (items_in(features) >= 0)
+        sampler_.emplace(data, features, options);
+      else if (options.label_check != LabelCheck::kIgnore)
+        draws_.emplace(data, features, options.storage);
+    }
 
     bool next(Batch& batch) override {
       if (!rows_->next(batch)) return false;
-      sampler_.add_items(batch);
+      if (sampler_) sampler_->add_items(batch);
+      if (draws_) draws_->add_logs(batch);
       return true;
     }
     bool wait(std::chrono::milliseconds timeout) override { return rows_->wait(timeout); }
@@ -300,9 +304,10 @@ std::unique_ptr<Loader::Source> Loader::Source::with_items(const config::DataCon
    private:
     FeatureLayout layout_;
     std::unique_ptr<Source> rows_;
-    ItemSampler sampler_;
+    std::optional<ItemSampler> sampler_;
+    std::optional<CandidateDraws> draws_;  // of the items of rows, where none are sampled
   };
-  return std::make_unique<WithItems>(data, features, options);
+  return std::make_unique<WithCandidates>(data, features, options);
 }
 
 std::unique_ptr<Loader::Source> Loader::Source::open(const config::DataConfig& data,
@@ -337,8 +342,9 @@ std::unique_ptr<Loader::Source> Loader::Source::open(const config::DataConfig& d
 }
 
 Loader::Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options)
-    : source_(items_in(features) < 0 ? Source::open(data, features, std::move(options))
-                                     : Source::with_items(data, features, options)) {}
+    : source_(items_in(features) >= 0 || features.candidates.have_frequency
+                  ? Source::with_candidates(data, features, options)
+                  : Source::open(data, features, std::move(options))) {}
 
 Loader::~Loader() = default;
 

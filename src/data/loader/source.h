@@ -24,10 +24,11 @@ class Loader::Source {
 
   static std::unique_ptr<Source> open(const config::DataConfig& data, const FeatureLayout& features,
                                       LoaderOptions options);
-  // The same with sampled items in each batch; `features` has items.
-  static std::unique_ptr<Source> with_items(const config::DataConfig& data,
-                                            const FeatureLayout& features,
-                                            const LoaderOptions& options);
+  // The same with sampled items in each batch, where `features` has items, and with what candidates
+  // of a matching model have besides features.
+  static std::unique_ptr<Source> with_candidates(const config::DataConfig& data,
+                                                 const FeatureLayout& features,
+                                                 const LoaderOptions& options);
   static std::unique_ptr<Source> open_stream(const config::DataConfig& data,
                                              const FeatureLayout& features,
                                              const LoaderOptions& options);

@@ -25,8 +25,10 @@ TableBatches::TableBatches(const config::DataConfig& data, const FeatureLayout& 
                            LabelCheck labels)
     : data_(with_types(data)), features_(features), labels_(labels) {
   EMBLEM_REQUIRE(items_in(features) < 0,
-                 "data_config.negative_sampler adds items to batches that a loader reads, not to "
+                 "a sampler of data_config adds items to batches that a loader reads, not to "
                  "a table that is given at once; set in_batch_negative: true without a sampler");
+  if (features.candidates.have_frequency && labels != LabelCheck::kIgnore)
+    draws_ = std::make_unique<CandidateDraws>(data, features, Storage());
 }
 
 TableBatches::~TableBatches() = default;
@@ -51,6 +53,7 @@ void TableBatches::make(const std::shared_ptr<const ColumnTable>& table, Batch& 
   piece.cursor.reset();  // the table is not needed any more
   if (piece.bad.count > 0)
     throw too_many_bad_rows(piece.bad.count, 0, decoder.describe(0, piece.bad));
+  if (draws_ != nullptr) draws_->add_logs(batch);
   batch.next = {};
   batch.last_in_epoch = false;
 }

@@ -10,6 +10,7 @@
 #include "data/batch.h"
 #include "data/feature/transform.h"
 #include "data/format/memory/table.h"
+#include "data/items/candidate_logs.h"
 
 namespace emblem {
 
@@ -31,7 +32,8 @@ class TableBatches {
   const config::DataConfig data_;
   const FeatureLayout features_;
   const LabelCheck labels_;
-  std::unique_ptr<Reader> reader_;  // null until the first table says what columns there are
+  std::unique_ptr<CandidateDraws> draws_;  // null: scores of candidates are not corrected
+  std::unique_ptr<Reader> reader_;         // null until the first table says what columns there are
 };
 
 }  // namespace emblem

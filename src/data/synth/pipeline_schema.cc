@@ -429,11 +429,20 @@ class SchemaBuilder {
       }
       const PipelineColumn::Form form = schema_.columns[*at].form;
       EMBLEM_REQUIRE(form == PipelineColumn::Form::kIds || form == PipelineColumn::Form::kNumbers,
-                     "data_config.negative_sampler.attr_fields has \"", printable(field),
+                     sampler->name, ".attr_fields has \"", printable(field),
                      "\", whose values are written for ids and numbers only");
       if (field == sampler->item_id_field) items.id = *at;
       schema_.columns[*at].is_of_item = field != sampler->item_id_field;
       items.attributes.push_back(*at);
+    }
+    if (!sampler->user_id_field.empty()) {
+      items.user = column_index(sampler->user_id_field);
+      const bool is_id = items.user && schema_.columns[*items.user].most_values == 1 &&
+                         schema_.columns[*items.user].form == PipelineColumn::Form::kIds &&
+                         schema_.columns[*items.user].sequence < 0;
+      EMBLEM_REQUIRE(is_id, sampler->name, ".user_id_field is \"",
+                     printable(sampler->user_id_field),
+                     "\", of which edges are written only where it is a column of one id");
     }
     schema_.items = std::move(items);
   }

@@ -58,10 +58,11 @@ struct PipelineColumn {
   bool is_of_item = false;
 };
 
-// The items that data_config.negative_sampler samples.
+// The items that a sampler of data_config samples.
 struct PipelineItems {
   ItemSamplerSpec sampler;
   size_t id = 0;                   // the column that tells them from another
+  std::optional<size_t> user;      // that of users, where edges are read
   std::vector<size_t> attributes;  // columns of attr_fields
 };
 

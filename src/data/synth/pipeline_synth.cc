@@ -11,6 +11,7 @@
 #include "data/format/text/csv_field.h"
 #include "data/format/text/csv_types.h"
 #include "data/synth/data_set.h"
+#include "data/synth/pipeline_items.h"
 #include "data/synth/pipeline_text.h"
 #include "data/synth/pipeline_truth.h"
 #include "data/synth/score_summary.h"
@@ -272,37 +273,6 @@ std::string metadata(const PipelineSynthOptions& options, const PipelineSynthRes
 
 }  // namespace
 
-namespace {
-
-// All items with their attributes, as data_config.negative_sampler reads them; returns the bytes.
-int64_t write_items(const fs::path& path, const PipelineSchema& schema,
-                    const PipelineTruth& truth) {
-  const PipelineItems& items = *schema.items;
-  const char between = items.sampler.field_delimiter;
-  const size_t domain = schema.columns[items.id].domain;
-  FileWriter file(path.string());
-  file.write(cat("id:int64", between, "weight:float", between, "attrs:string\n"));
-  PipelineRow row;
-  truth.draw(SynthSplit::kTest, 0, row);
-  std::vector<std::string> fields;
-  for (int64_t rank = 0; rank < schema.domains[domain].values; ++rank) {
-    truth.draw_item(rank, row);
-    write_fields(schema, truth, row, fields);
-    const size_t first = fields.size() - schema.columns.size();
-    std::string attributes;
-    for (const size_t at : items.attributes) {
-      if (!attributes.empty()) attributes += items.sampler.attr_delimiter;
-      attributes += fields[first + at];
-    }
-    file.write(cat(truth.number_of(domain, rank), between, 1e6 * truth.probability_of(domain, rank),
-                   between, attributes, "\n"));
-  }
-  file.finish();
-  return static_cast<int64_t>(file.bytes_written());
-}
-
-}  // namespace
-
 PipelineSynthResult synthesize_for(const Context& context, const config::PipelineConfig& config,
                                    const PipelineSynthOptions& options) {
   EMBLEM_REQUIRE(options.rows > 0, "the number of rows is ", options.rows, "; expected 1 or more");
@@ -328,7 +298,7 @@ PipelineSynthResult synthesize_for(const Context& context, const config::Pipelin
   result.bytes = train.write(path / "train", SynthSplit::kTrain, result.rows, progress, 0);
   result.bytes +=
       test.write(path / "test", SynthSplit::kTest, result.test_rows, progress, result.rows);
-  if (schema.items) result.bytes += write_items(path / "items.txt", schema, truth);
+  if (schema.items) result.bytes += write_sampler_files(folder.path(), schema, truth, result.rows);
   result.best = test.best();
   finish_data_set(folder, metadata(options, result), progress);
   return result;

@@ -15,7 +15,8 @@ namespace emblem {
 
 struct PipelineSynthOptions {
   std::string name;  // name of the pipeline, for metadata.json
-  // Gets train/, test/ and metadata.json, and for a pipeline with a sampler items.txt.
+  // Gets train/, test/ and metadata.json, and for a pipeline with a sampler the files that it
+  // reads (data/synth/pipeline_items.h).
   std::string out;
   int64_t rows = 100'000;
   int64_t test_rows = -1;  // -1: a tenth of rows

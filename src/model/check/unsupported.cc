@@ -59,11 +59,9 @@ void check_settings_of_towers(const ModelConfig& model) {
 
 void check_data_is_supported(const config::DataConfig& data, const ModelConfig& model) {
   const std::string sampler = chosen_in(data, "sampler");
-  if (!sampler.empty() && !data.has_negative_sampler())
-    refuse("data_config." + sampler, "use negative_sampler");
-  EMBLEM_REQUIRE(
-      sampler.empty() || matching_of(model),
-      "data_config.negative_sampler is for matching models (dssm, dssm_v2, dat, mind); remove it");
+  if (data.has_tdm_sampler()) refuse("data_config.tdm_sampler", "use negative_sampler");
+  EMBLEM_REQUIRE(sampler.empty() || matching_of(model), "data_config.", sampler,
+                 " is for matching models (dssm, dssm_v2, dat, mind); remove it");
   if (data.has_sample_cost_field() || data.has_batch_cost_size())
     refuse(data.has_batch_cost_size() ? "data_config.batch_cost_size"
                                       : "data_config.sample_cost_field",

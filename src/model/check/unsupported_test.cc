@@ -45,15 +45,14 @@ TEST(Unsupported, SettingsAreNamedWithWhatToDo) {
   EXPECT_THAT(text_verdict("model_config { feature_groups { group_name: 'g' group_type: "
                            "JAGGED_SEQUENCE } }"),
               StartsWith("group_type JAGGED_SEQUENCE of feature group \"g\" is not supported"));
-  for (const char* sampler : {"negative_sampler_v2", "hard_negative_sampler",
-                              "hard_negative_sampler_v2", "tdm_sampler"}) {
-    EXPECT_EQ(
-        text_verdict(std::string("data_config { ") + sampler + " {} }"),
-        std::string("data_config.") + sampler + " is not supported yet; use negative_sampler");
+  EXPECT_EQ(text_verdict("data_config { tdm_sampler {} }"),
+            "data_config.tdm_sampler is not supported yet; use negative_sampler");
+  for (const char* sampler : {"negative_sampler", "negative_sampler_v2", "hard_negative_sampler",
+                              "hard_negative_sampler_v2"}) {
+    EXPECT_EQ(text_verdict(cat("data_config { ", sampler, " {} } model_config { dnn {} }")),
+              cat("data_config.", sampler,
+                  " is for matching models (dssm, dssm_v2, dat, mind); remove it"));
   }
-  EXPECT_EQ(
-      text_verdict("data_config { negative_sampler {} } model_config { dnn {} }"),
-      "data_config.negative_sampler is for matching models (dssm, dssm_v2, dat, mind); remove it");
   EXPECT_THAT(text_verdict("data_config { batch_cost_size: 3 sample_cost_field: 'x' }"),
               StartsWith("data_config.batch_cost_size is not supported yet; give batch_size"));
   EXPECT_THAT(text_verdict("data_config { sample_mask_prob: 0.1 }"),

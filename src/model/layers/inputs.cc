@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "config/feature/features.h"
+#include "config/feature/items.h"
 #include "config/feature/sequences.h"
 #include "config/proto/pipeline.pb.h"
 #include "core/text/text.h"
@@ -11,6 +11,7 @@
 #include "model/layers/encoders.h"
 #include "model/layers/groups.h"
 #include "nn/graph.h"
+#include "nn/matching.h"
 
 namespace emblem {
 namespace {
@@ -313,11 +314,30 @@ std::vector<Node> ModelInputs::encode(const FeatureGroupConfig& group) {
 
 Node ModelInputs::ids(const std::string& feature) {
   const FeatureSpec& spec = layout_.find(feature);
-  EMBLEM_REQUIRE(spec.kind == FeatureKind::kSparse && spec.sequence < 0, "feature \"", feature,
+  EMBLEM_REQUIRE(spec.kind == FeatureKind::kSparse &&
+                     (spec.sequence < 0 || spec.sequence == items_in(layout_)),
+                 "feature \"", feature,
                  "\" groups rows, but it has no id per row; use an id_feature");
   const auto [at, is_new] = ids_.try_emplace(spec.sparse_index);
-  if (is_new) at->second = graph_.id_input(feature);
+  if (is_new)
+    at->second = id_input_of(graph_, feature, spec.sequence < 0 ? Space{} : space_of_items());
   return at->second;
+}
+
+Space ModelInputs::space_of_items() const {
+  const int64_t items = items_in(layout_);
+  return items < 0 ? Space{} : spaces_[static_cast<size_t>(items)];
+}
+
+Node ModelInputs::candidate_logs() {
+  if (candidates_.logs.id < 0)
+    candidates_.logs = graph_.input("candidate_logs", 1, space_of_items());
+  return candidates_.logs;
+}
+
+Node ModelInputs::candidate_of() {
+  if (candidates_.of.id < 0) candidates_.of = id_input_of(graph_, "candidate_of", space_of_items());
+  return candidates_.of;
 }
 
 }  // namespace emblem

@@ -59,10 +59,19 @@ class ModelInputs {
   const std::vector<Space>& sequence_spaces() const { return spaces_; }
   Node labels() const { return labels_; }    // [rows, layout.labels]
   Node weights() const { return weights_; }  // [rows, layout.weight_fields]; id -1: there are none
-  // The first key of a sparse feature in each row, as an id input; one node per feature.
+  // The first key of a sparse feature in each row, or of a feature of items of each item, as an id
+  // input; one node per feature.
   Node ids(const std::string& feature);
+  // For the items of a matching model, if there are any: how often each is a candidate
+  // (Batch::candidate_logs), and for which row (Batch::candidate_of), as an id input.
+  Node candidate_logs();
+  Node candidate_of();
   // Ids that were asked for: positions in ModelBatch::sparse and nodes.
   const std::map<int64_t, Node>& id_inputs() const { return ids_; }
+  struct CandidateInputs {
+    Node logs, of;  // id -1: not asked for
+  };
+  const CandidateInputs& candidate_inputs() const { return candidates_; }
 
  private:
   // Columns [begin, end) of a node.
@@ -77,6 +86,7 @@ class ModelInputs {
     std::string suffix;
   };
   void add_inputs();
+  Space space_of_items() const;
   const config::FeatureGroupConfig& find(const std::string& name) const;
   Members members_of(const config::FeatureGroupConfig& group) const;
   Piece piece(const std::string& feature, const Members& members);
@@ -98,6 +108,7 @@ class ModelInputs {
   std::vector<Node> numbers_;
   std::vector<Space> spaces_;
   std::map<int64_t, Node> ids_;
+  CandidateInputs candidates_;
   std::map<std::string, Node> groups_;      // built so far
   std::map<std::string, Node> embeddings_;  // embeddings of dense features with mlp or autodis
 };

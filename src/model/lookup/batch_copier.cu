@@ -18,7 +18,8 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 size_t room_for(const ModelBatch& batch) {
   size_t bytes = aligned(bytes_of(batch.dense)) + aligned(bytes_of(batch.labels)) +
-                 aligned(bytes_of(batch.weights));
+                 aligned(bytes_of(batch.weights)) + aligned(bytes_of(batch.candidate_logs)) +
+                 aligned(bytes_of(batch.candidate_of));
   for (const FeatureKeys& feature : batch.sparse)
     bytes += aligned(bytes_of(feature.keys)) + aligned(bytes_of(feature.offsets)) +
              aligned(bytes_of(feature.weights));
@@ -74,6 +75,8 @@ const ModelBatch& BatchCopier::copy(int number, const ModelBatch& batch) {
     slot.sequences.push_back(
         {sequence.elements, copied(sequence.offsets), copied(sequence.numbers)});
   slot.batch.sequences = slot.sequences;
+  slot.batch.candidate_logs = copied(batch.candidate_logs);
+  slot.batch.candidate_of = copied(batch.candidate_of);
   slot.copied.record(copying_.stream);
   return slot.batch;
 }

@@ -26,7 +26,9 @@ class BatchView {
              .labels = matrix_of(batch.labels, batch.rows),
              .weights = matrix_of(batch.sample_weights, batch.rows),
              .sparse = keys_,
-             .sequences = sequences_};
+             .sequences = sequences_,
+             .candidate_logs = matrix_of(batch.candidate_logs, std::ssize(batch.candidate_logs)),
+             .candidate_of = matrix_of(batch.candidate_of, std::ssize(batch.candidate_of))};
     return view_;
   }
 

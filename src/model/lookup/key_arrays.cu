@@ -24,13 +24,14 @@ __global__ void __launch_bounds__(kThreads) fill_kernel(float value, int64_t cou
 }
 
 __global__ void __launch_bounds__(kThreads)
-    first_keys_kernel(const int64_t* keys, const int32_t* offsets, int64_t bags, int64_t* to) {
+    first_keys_kernel(const int64_t* keys, const int32_t* offsets, int64_t bags, int64_t missing,
+                      int64_t* to) {
   const int64_t bag = index_in_grid();
   if (bag >= bags) return;
   if (offsets == nullptr)
     to[bag] = keys[bag];
   else
-    to[bag] = offsets[bag] < offsets[bag + 1] ? keys[offsets[bag]] : 0;
+    to[bag] = offsets[bag] < offsets[bag + 1] ? keys[offsets[bag]] : missing;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -62,11 +63,11 @@ void fill(const Context& context, float value, int64_t count, float* to) {
   cuda_check(cudaGetLastError(), "launching fill_kernel");
 }
 
-void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to) {
+void first_keys(const Context& context, const FeatureKeys& keys, int64_t missing, int64_t* to) {
   const int64_t bags = bags_of(keys);
   if (bags == 0) return;
   first_keys_kernel<<<blocks_of(bags, kThreads), kThreads, 0, context.stream>>>(
-      keys.keys.data, offsets_of(keys), bags, to);
+      keys.keys.data, offsets_of(keys), bags, missing, to);
   cuda_check(cudaGetLastError(), "launching first_keys_kernel");
 }
 

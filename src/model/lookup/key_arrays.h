@@ -14,8 +14,8 @@ void shift_offsets(const Context& context, const FeatureKeys& keys, int32_t shif
 
 void fill(const Context& context, float value, int64_t count, float* to);
 
-// to[b] = the first key of bag b; 0 where it has none.
-void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to);
+// to[b] = the first key of bag b; `missing` where it has none.
+void first_keys(const Context& context, const FeatureKeys& keys, int64_t missing, int64_t* to);
 
 // Adds the number of flags to counts[0], and the number of those that are 1 to counts[1].
 void add_flags(const Context& context, View<const uint8_t> flags, int64_t* counts);
@@ -23,7 +23,7 @@ void add_flags(const Context& context, View<const uint8_t> flags, int64_t* count
 namespace cuda {
 void shift_offsets(const Context& context, const FeatureKeys& keys, int32_t shift, int32_t* to);
 void fill(const Context& context, float value, int64_t count, float* to);
-void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to);
+void first_keys(const Context& context, const FeatureKeys& keys, int64_t missing, int64_t* to);
 void add_flags(const Context& context, View<const uint8_t> flags, int64_t* counts);
 }  // namespace cuda
 

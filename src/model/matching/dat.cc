@@ -36,7 +36,7 @@ HeadLogits build_dat(Graph& graph, ModelInputs& inputs, const std::vector<HeadSp
               dat.amm_u_weight());
   add_mimicry(graph, inputs, items_of_rows(graph, of_items), users, heads.at(0), "amm_loss_i",
               dat.amm_i_weight());
-  return {{add_ranks(graph, users, items, model)}, {users}, {items}};
+  return {{add_ranks(graph, inputs, users, items, model)}, {users}, {items}};
 }
 
 void check_augmented(const config::PipelineConfig& config, const FeatureLayout& layout,

@@ -12,7 +12,7 @@ HeadLogits build_dssm(Graph& graph, ModelInputs& inputs, const std::vector<HeadS
   const Node users = add_matching_tower(graph, inputs, "user_tower", model.user, model);
   if (!model.has_item_tower) return {{users}};
   const Node items = add_matching_tower(graph, inputs, "item_tower", model.item, model);
-  return {{add_ranks(graph, users, items, model)}, {users}, {items}};
+  return {{add_ranks(graph, inputs, users, items, model)}, {users}, {items}};
 }
 
 }  // namespace

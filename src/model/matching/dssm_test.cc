@@ -40,9 +40,14 @@ std::string matching_pipeline(const std::string& sampler, const std::string& set
 constexpr const char* kSampler = R"(negative_sampler { input_path: "items.txt" num_sample: 5
     attr_fields: "item" attr_fields: "price" item_id_field: "item" })";
 
+constexpr const char* kHardSampler = R"(hard_negative_sampler { item_input_path: "items.txt"
+    user_input_path: "users.txt" hard_neg_edge_input_path: "hard.txt" num_sample: 3
+    num_hard_sample: 2 attr_fields: "item" attr_fields: "price" item_id_field: "item"
+    user_id_field: "user" })";
+
 // What the model says of each row, from the vectors of its towers.
 void expect_ranks_of_vectors(SmallModel& model, const Batch& batch, float temperature,
-                             bool are_all_candidates) {
+                             bool are_all_candidates, bool masks_equal_items = false) {
   model.forward(batch);
   ASSERT_EQ(model.model->heads().size(), 3u);
   const std::vector<float> ranks = model.logits(0), users = model.logits(1),
@@ -55,10 +60,21 @@ void expect_ranks_of_vectors(SmallModel& model, const Batch& batch, float temper
         sum += static_cast<double>(users[row * cols + j]) * items[item * cols + j];
       return sum / temperature;
     };
+    const auto log_q = [&](int64_t item) {
+      return model.layout.candidates.have_frequency ? batch.candidate_logs[item] : 0.0f;
+    };
+    const auto& keys = batch.sparse[1].keys;  // of items
+    const auto competes = [&](int64_t item) {
+      if (item == row) return true;
+      if (!are_all_candidates && item < batch.rows) return false;
+      if (masks_equal_items && keys[item] == keys[row]) return false;
+      return !model.layout.candidates.are_of_single_rows || batch.candidate_of[item] < 0 ||
+             batch.candidate_of[item] == row;
+    };
     double sum = 0.0, better = 0.0;
     for (int64_t item = 0; item < there; ++item) {
-      if (!are_all_candidates && item != row && item < batch.rows) continue;
-      sum += std::exp(score(item) - score(row));
+      if (!competes(item)) continue;
+      sum += std::exp(score(item) - log_q(item) - (score(row) - log_q(row)));
       better += score(item) > score(row) + 1e-5 ? 1.0 : 0.0;
     }
     EXPECT_NEAR(ranks[row * kRankColumns], std::log(sum), 1e-4 * (1.0 + std::log(sum)));
@@ -101,6 +117,41 @@ TEST(Dssm, LearnsAgainstSampledItems) {
       for (int step = 2; step <= 60; ++step) loss = model.step(batch, 0.1f, step);
       EXPECT_LT(loss, 0.8 * first) << name;
     }
+  }
+}
+
+// Of 20 items, batches of 16 rows have equal ones.
+TEST(Dssm, MasksEqualItemsAndCorrectsScoresInTheBatchAndAmongSampledItems) {
+  for (const char* sampler : {"", kSampler}) {
+    for (const char* corrections :
+         {"mask_equal_items: true", "logq_correction { input_path: 'often.txt' }",
+          "mask_equal_items: true logq_correction { input_path: 'often.txt' }"}) {
+      SmallModel model(matching_pipeline(
+          sampler,
+          cat("output_dim: 4 in_batch_negative: true item_id_feature: 'item' ", corrections)));
+      const Batch batch = model.batch({.rows = 16});
+      const bool masks = std::string(corrections).starts_with("mask");
+      expect_ranks_of_vectors(model, batch, 1.0f, true, masks);
+      const double first = model.step(batch, 0.1f, 1);
+      double loss = first;
+      for (int step = 2; step <= 60; ++step) loss = model.step(batch, 0.1f, step);
+      EXPECT_LT(loss, 0.8 * first) << corrections;
+    }
+  }
+}
+
+TEST(Dssm, LearnsAgainstHardNegativesOfItsRows) {
+  for (const bool in_batch : {false, true}) {
+    SmallModel model(matching_pipeline(
+        kHardSampler, cat("output_dim: 4 mask_equal_items: true in_batch_negative: ",
+                          in_batch ? "true" : "false")));
+    const Batch batch = model.batch({.rows = 16});
+    ASSERT_EQ(batch.candidate_of.back(), 15);
+    expect_ranks_of_vectors(model, batch, 1.0f, in_batch, true);
+    const double first = model.step(batch, 0.1f, 1);
+    double loss = first;
+    for (int step = 2; step <= 60; ++step) loss = model.step(batch, 0.1f, step);
+    EXPECT_LT(loss, 0.8 * first);
   }
 }
 
@@ -153,6 +204,23 @@ TEST(Dssm, SettingsThatDoNotFitAreRefused) {
               ThrowsMessage<Error>(HasSubstr("auc is of predictions, but this model ranks")));
   EXPECT_THAT(refused(in_batch + "} losses { l2_loss {} "),
               ThrowsMessage<Error>(HasSubstr("must be one softmax_cross_entropy {}")));
+  EXPECT_THAT(refused(in_batch + "mask_equal_items: true"),
+              ThrowsMessage<Error>(HasSubstr("dssm has no item_id_feature, which mask_equal_items "
+                                             "needs without a sampler")));
+  EXPECT_THAT(refused(in_batch + "mask_equal_items: true item_id_feature: 'price'"),
+              ThrowsMessage<Error>(HasSubstr("dssm.item_id_feature is \"price\", expected a "
+                                             "categorical feature of the item")));
+  EXPECT_THAT(refused(in_batch + "mask_equal_items: true item_id_feature: 'itme'"),
+              ThrowsMessage<Error>(HasSubstr("did you mean \"item\"")));
+  EXPECT_THAT(refused("mask_equal_items: true item_id_feature: 'user'", kSampler),
+              ThrowsMessage<Error>(HasSubstr("expected a categorical feature of the item")));
+  EXPECT_THAT(refused(in_batch + "item_id_feature: 'item'"),
+              ThrowsMessage<Error>(HasSubstr("item_id_feature has no effect without")));
+  EXPECT_THAT(refused(in_batch + "logq_correction {} item_id_feature: 'item'"),
+              ThrowsMessage<Error>(HasSubstr("dssm.logq_correction has no input_path")));
+  EXPECT_THAT(
+      refused("logq_correction {}", kHardSampler),
+      ThrowsMessage<Error>(HasSubstr("data_config.hard_negative_sampler chooses hard ones")));
   EXPECT_THAT(refused("", R"(negative_sampler { input_path: "items.txt" num_sample: 5
                   attr_fields: "item" item_id_field: "item" })"),
               ThrowsMessage<Error>(HasSubstr("feature \"price\" of the item tower reads a column "

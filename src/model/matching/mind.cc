@@ -94,8 +94,9 @@ HeadLogits build_mind(Graph& graph, ModelInputs& inputs, const std::vector<HeadS
   const Node items = add_matching_tower(graph, inputs, "item_tower", model.item, model);
   const Node users =
       add_label_attention(graph, interests, items, mind_in(inputs.config()).simi_pow());
-  return {
-      {add_ranks(graph, users, items, model)}, {join_vectors(graph, interests.vectors)}, {items}};
+  return {{add_ranks(graph, inputs, users, items, model)},
+          {join_vectors(graph, interests.vectors)},
+          {items}};
 }
 
 std::vector<GroupUse> groups_of_mind(const config::PipelineConfig& config) {

@@ -51,20 +51,22 @@ void require_sampled_features(const config::PipelineConfig& config, const Featur
                               const MatchingSpec& model) {
   const int64_t items = items_in(layout);
   if (items < 0) return;
+  const std::string sampler = item_sampler_of(config.data_config())->name;
   const auto require = [&](const char* tower, const std::string& group, bool is_sampled) {
     for (const std::string& name : find_group(config.model_config(), group)->feature_names())
       EMBLEM_REQUIRE((layout.find(name).sequence == items) == is_sampled, "feature \"",
                      printable(name), "\" of the ", tower, " tower reads a column that ",
-                     is_sampled ? "is not" : "is",
-                     " among data_config.negative_sampler.attr_fields; negatives are items, which "
-                     "have values for all features of the item tower and no others");
+                     is_sampled ? "is not" : "is", " among ", sampler,
+                     ".attr_fields; negatives are items, which have values for all features of the "
+                     "item tower and no others");
   };
   for (const std::string& group : model.user.groups) require("user", group, false);
   for (const std::string& group : model.item.groups) {
     require("item", group, true);
-    EMBLEM_REQUIRE(find_group(config.model_config(), group)->sequence_groups_size() == 0,
-                   "the item tower reads sequences, which data_config.negative_sampler has no "
-                   "values for; remove them, or set in_batch_negative: true without a sampler");
+    EMBLEM_REQUIRE(
+        find_group(config.model_config(), group)->sequence_groups_size() == 0,
+        "the item tower reads sequences, which ", sampler,
+        " has no values for; remove them, or set in_batch_negative: true without a sampler");
   }
 }
 
@@ -113,10 +115,16 @@ Node items_of_rows(Graph& graph, Node items) {
   return graph.space(items) == Space{} ? items : first_elements(graph, items);
 }
 
-Node add_ranks(Graph& graph, Node users, Node items, const MatchingSpec& model) {
-  const Candidates candidates =
-      model.in_batch_negative ? Candidates::kAllItems : Candidates::kNegatives;
-  return rank_candidates(graph, users, items, candidates, model.temperature);
+Node add_ranks(Graph& graph, ModelInputs& inputs, Node users, Node items,
+               const MatchingSpec& model) {
+  CandidateOptions options{
+      .candidates = model.in_batch_negative ? Candidates::kAllItems : Candidates::kNegatives,
+      .temperature = model.temperature};
+  const CandidateSpec& candidates = inputs.layout().candidates;
+  if (model.masks_equal_items) options.ids = inputs.ids(candidates.item_id);
+  if (candidates.have_frequency) options.corrections = inputs.candidate_logs();
+  if (candidates.are_of_single_rows) options.candidate_of = inputs.candidate_of();
+  return rank_candidates(graph, users, items, options);
 }
 
 void check_matching(const config::PipelineConfig& config, const FeatureLayout& layout) {

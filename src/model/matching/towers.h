@@ -20,7 +20,8 @@ Node add_similarity(Graph& graph, Node vectors, const MatchingSpec& model);
 // `items` has a row per item of the batch, sampled ones included; returns those of the rows' own.
 Node items_of_rows(Graph& graph, Node items);
 // How the rows, with a vector for each user, rank their candidates.
-Node add_ranks(Graph& graph, Node users, Node items, const MatchingSpec& model);
+Node add_ranks(Graph& graph, ModelInputs& inputs, Node users, Node items,
+               const MatchingSpec& model);
 
 // Throws Error for settings that do not fit each other, the groups or the sampler.
 void check_matching(const config::PipelineConfig& config, const FeatureLayout& layout);

@@ -14,17 +14,25 @@
 
 namespace emblem {
 
-// Adds trained inputs, of the batch or of the case's sequence.
+// Adds inputs of the batch or of the case's sequence: trained ones, and constants of one column.
 class MakeInput {
  public:
   using Make = std::function<Node(int64_t cols, Space space)>;
-  MakeInput(Make make, Space sequence) : make_(std::move(make)), sequence_(sequence) {}
+  using ValueOf = std::function<double(int64_t row)>;
+  enum class Constant { kNumbers, kIds };
+  using MakeConstant = std::function<Node(Constant kind, Space space, ValueOf value_of)>;
+  MakeInput(Make make, MakeConstant make_constant, Space sequence)
+      : make_(std::move(make)), make_constant_(std::move(make_constant)), sequence_(sequence) {}
   Node operator()(int64_t cols) const { return make_(cols, {}); }
   Node elements(int64_t cols) const { return make_(cols, sequence_); }
+  Node constant(Constant kind, Space space, ValueOf value_of) const {
+    return make_constant_(kind, space, std::move(value_of));
+  }
   Space sequence() const { return sequence_; }
 
  private:
   Make make_;
+  MakeConstant make_constant_;
   Space sequence_;
 };
 
@@ -54,7 +62,14 @@ class OpProbe {
       inputs_.push_back(graph_.trained_input("x", cols, space));
       return inputs_.back();
     };
-    out_ = c.build(graph_, {make, sequence});
+    const auto make_constant = [&](MakeInput::Constant kind, Space space,
+                                   const MakeInput::ValueOf& value_of) {
+      const Node node = kind == MakeInput::Constant::kIds ? id_input_of(graph_, "ids", space)
+                                                          : graph_.input("numbers", 1, space);
+      constants_.push_back({kind, node, value_of});
+      return node;
+    };
+    out_ = c.build(graph_, {make, make_constant, sequence});
     const Node direction = graph_.input("direction", graph_.cols(out_), graph_.space(out_)),
                labels = graph_.input("labels", 1);
     Node logits = graph_.row_sum(graph_.multiply(out_, direction));
@@ -64,6 +79,7 @@ class OpProbe {
     graph_.set_rows(c.rows);
     if (sequence != Space{}) set_lengths(sequence, c.lengths);
     for (size_t i = 0; i < inputs_.size(); ++i) fill(inputs_[i], i, 1.0f);
+    for (const ConstantInput& constant : constants_) fill_constant(constant);
     fill(direction, 100, 1.0f / std::sqrt(static_cast<float>(graph_.cols(out_))));
     std::vector<float> label(c.rows);
     for (int64_t r = 0; r < c.rows; ++r) label[r] = static_cast<float>(r % 2);
@@ -114,6 +130,23 @@ class OpProbe {
     graph_.set_elements(context_, sequence, there.view(), offsets.back());
     context_.synchronize();
   }
+  struct ConstantInput {
+    MakeInput::Constant kind;
+    Node node;
+    MakeInput::ValueOf value_of;
+  };
+  void fill_constant(const ConstantInput& constant) {
+    const auto feed = [&](auto view) {
+      std::vector<std::remove_reference_t<decltype(*view.data)>> values;
+      for (int64_t i = 0; i < view.rows; ++i)
+        values.push_back(static_cast<typename decltype(values)::value_type>(constant.value_of(i)));
+      to_device(context_, values, view);
+    };
+    if (constant.kind == MakeInput::Constant::kIds)
+      feed(graph_.ids(constant.node));
+    else
+      feed(graph_.value(constant.node));
+  }
   void fill(Node node, uint64_t stream, float scale) {
     const View<float> values = graph_.value(node);
     to_device(context_, random_normals(values.size(), stream, scale), values);
@@ -122,8 +155,25 @@ class OpProbe {
   Context context_;
   Graph graph_;
   std::vector<Node> inputs_;
+  std::vector<ConstantInput> constants_;
   Node out_;
 };
+
+// The loss of a ranking of items, `count` of them, some of which are equal and whose scores are
+// corrected; the last `own` ones are candidates of single rows.
+inline Node corrected_ranks(Graph& g, const MakeInput& in, CandidateOptions options, Space space,
+                            int64_t rows, int64_t count, int64_t own) {
+  const Node users = in(6), items = space == Space{} ? in(6) : in.elements(6);
+  using Constant = MakeInput::Constant;
+  options.ids = in.constant(Constant::kIds, space, [=](int64_t i) { return i * i % (rows + 3); });
+  options.corrections =
+      in.constant(Constant::kNumbers, space, [](int64_t i) { return 0.3 * (i % 7) - 1.0; });
+  if (own > 0)
+    options.candidate_of = in.constant(Constant::kIds, space, [=](int64_t i) {
+      return i < count - own ? -1 : (i - count + own) * rows / own;
+    });
+  return g.slice(rank_candidates(g, users, items, options), 0, 1);
+}
 
 inline MlpOptions layers(std::vector<int64_t> units, Activation activation = Activation::kTanh,
                          MlpOptions::Norm norm = MlpOptions::Norm::kNone,
@@ -163,12 +213,16 @@ inline std::vector<OpCase> op_cases() {
       {"Linear", 7, [](Graph& g, const MakeInput& in) { return g.linear(in(13), 5); }},
       {"RankItemsOfTheBatch", 70,
        [](Graph& g, const MakeInput& in) {
-         return g.slice(rank_candidates(g, in(5), in(5), Candidates::kAllItems, 0.7f), 0, 1);
+         return g.slice(rank_candidates(g, in(5), in(5), {.temperature = 0.7f}), 0, 1);
        }},
       {"RankWideVectorsOfTheBatch", 40,
        [](Graph& g, const MakeInput& in) {
          const Node users = g.normalize(in(150)), items = g.normalize(in(150));
-         return g.slice(rank_candidates(g, users, items, Candidates::kAllItems, 0.1f), 0, 1);
+         return g.slice(rank_candidates(g, users, items, {.temperature = 0.1f}), 0, 1);
+       }},
+      {"RankCorrectedItemsOfTheBatch", 70,
+       [](Graph& g, const MakeInput& in) {
+         return corrected_ranks(g, in, {.temperature = 0.7f}, {}, 70, 70, 0);
        }},
       {"LinearOfManyRows", 700,
        [](Graph& g, const MakeInput& in) { return g.linear(in(9), 17, Activation::kTanh); }},

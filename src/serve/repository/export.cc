@@ -155,13 +155,12 @@ FileFacts write_config(const Checkpoint& checkpoint, bool is_int8, bool has_inde
                        const std::string& to) {
   config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
   const bool has_precision = (config.train_config().mixed_precision() == "INT8") == is_int8;
-  const bool is_sampled = config.data_config().has_negative_sampler();
+  const bool is_sampled = remove_sampler(&config);
   if (has_precision && !is_sampled && !has_index && !config.train_config().has_plan_path()) {
     link_or_copy(checkpoint.file(kConfigFile), to);
     return checkpoint.manifest.files.at(kConfigFile);
   }
   config.mutable_train_config()->clear_plan_path();
-  remove_sampler(&config);
   if (has_index) remove_item_tower(config.mutable_model_config());
   if (!has_precision) config.mutable_train_config()->set_mixed_precision(is_int8 ? "INT8" : "FP32");
   write_text_file_atomically(to, to_stored_text(config));

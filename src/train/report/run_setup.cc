@@ -119,10 +119,7 @@ config::PipelineConfig with_absolute_paths(config::PipelineConfig config) {
     config.set_train_input_path(absolute_inputs(config.train_input_path()));
   if (config.has_eval_input_path())
     config.set_eval_input_path(absolute_inputs(config.eval_input_path()));
-  if (config.data_config().has_negative_sampler()) {
-    config::NegativeSampler& sampler = *config.mutable_data_config()->mutable_negative_sampler();
-    sampler.set_input_path(absolute_inputs(sampler.input_path()));
-  }
+  change_item_files(&config, absolute_inputs);
   return config;
 }
 

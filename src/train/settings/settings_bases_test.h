@@ -159,6 +159,18 @@ inline SettingsBase matching_settings(const std::string& name, const std::string
           {"data_config", "model_config"}};
 }
 
+// The same with a sampler that reads edges of users.
+inline SettingsBase edge_settings(const std::string& sampler, const std::string& edges) {
+  SettingsBase base = matching_settings(
+      "dssm_v2", cat(sampler, R"( { item_input_path: "FOLDER/data/items.txt" num_sample: 3
+          user_input_path: "FOLDER/data/users.txt" num_eval_sample: 5 item_id_field: "item"
+          attr_fields: ["item", "color", "price"] user_id_field: "user" )",
+                     edges, " }"));
+  base.name = sampler;
+  base.parts = {"data_config"};
+  return base;
+}
+
 inline SettingsBase augmented_settings() {
   return {"dat", cat(settings_start(), R"(model_config {
       feature_groups { group_name: "users" feature_names: "count" }
@@ -293,6 +305,13 @@ inline std::vector<SettingsBase> settings_bases() {
       matching_settings("dssm_v2", R"(negative_sampler { input_path: "FOLDER/data/items.txt"
           num_sample: 3 num_eval_sample: 5 attr_fields: ["item", "color", "price"]
           item_id_field: "item" })"),
+      edge_settings("negative_sampler_v2",
+                    R"(pos_edge_input_path: "FOLDER/data/positive_edges.txt")"),
+      edge_settings("hard_negative_sampler", R"(num_hard_sample: 2
+          hard_neg_edge_input_path: "FOLDER/data/hard_edges.txt")"),
+      edge_settings("hard_negative_sampler_v2", R"(num_hard_sample: 2
+          pos_edge_input_path: "FOLDER/data/positive_edges.txt"
+          hard_neg_edge_input_path: "FOLDER/data/hard_edges.txt")"),
       augmented_settings(),
       interests_settings(),
   };

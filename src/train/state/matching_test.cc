@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "checkpoint/checkpoint.h"
 #include "config/load/load.h"
@@ -74,6 +75,32 @@ class MatchingRunTest : public testing::Test {
     return cat("negative_sampler { input_path: '", folder_.path("data/items.txt"),
                R"(' num_sample: 60 num_eval_sample: 40 item_id_field: "item" attr_fields: "item"
                attr_fields: "price" attr_fields: "cate" })");
+  }
+  // One that reads edges of users, `kind` of data_config.
+  std::string edge_sampler(const std::string& kind) const {
+    const auto file = [&](const char* field, const char* name) {
+      return cat(" ", field, ": '", folder_.path(name), "'");
+    };
+    std::string text = cat(kind, " {", file("item_input_path", "data/items.txt"),
+                           file("user_input_path", "data/users.txt"),
+                           R"( num_sample: 60 num_eval_sample: 40 item_id_field: "item"
+                           user_id_field: "user" attr_fields: "item" attr_fields: "price"
+                           attr_fields: "cate" )");
+    if (kind.ends_with("v2")) text += file("pos_edge_input_path", "data/positive_edges.txt");
+    if (kind.starts_with("hard"))
+      text += "num_hard_sample: 3" + file("hard_neg_edge_input_path", "data/hard_edges.txt");
+    return text + " }";
+  }
+  // A run in two parts learns what one in one part does, whose model is evaluated as it was.
+  void expect_exact_resume(const std::string& sampler, const std::string& settings) const {
+    const TrainSummary whole = train({}, pipeline("whole", sampler, settings), {});
+    const config::PipelineConfig parts = pipeline("parts", sampler, settings);
+    train({}, parts, {.max_steps = 77});
+    const TrainSummary resumed = train({}, parts, {.model_dir = ModelDir::kResume});
+    EXPECT_EQ(learned(resumed.checkpoint), learned(whole.checkpoint));
+    EXPECT_EQ(resumed.evaluation->metrics, whole.evaluation->metrics);
+    RestoredModel restored({}, model("whole"), "", {});
+    EXPECT_EQ(restored.evaluate("").metrics, whole.evaluation->metrics);
   }
   void make_data(const config::PipelineConfig& config) const {
     synthesize_for({}, config,
@@ -162,6 +189,27 @@ TEST_F(MatchingRunTest, MetricsWithinBatchesAreThoseOfTheVectors) {
   EXPECT_NEAR(summary.evaluation->at("softmax_cross_entropy"), loss, 1e-4);
   EXPECT_NEAR(summary.evaluation->at("recall@5"), found, 1e-3);
   EXPECT_GT(found, 5 / 50.0);  // what chance finds
+}
+
+TEST_F(MatchingRunTest, EdgesOfUsersSayWhatIsSampledAlsoAfterAResume) {
+  for (const char* kind :
+       {"negative_sampler_v2", "hard_negative_sampler", "hard_negative_sampler_v2"}) {
+    SCOPED_TRACE(kind);
+    make_data(pipeline("data", edge_sampler(kind)));
+    expect_exact_resume(edge_sampler(kind), "mask_equal_items: true");
+    std::filesystem::remove_all(model("whole"));
+    std::filesystem::remove_all(model("parts"));
+  }
+}
+
+TEST_F(MatchingRunTest, CorrectedScoresAreTheSameAfterAResumeAndOtherOnesThanWithoutACorrection) {
+  make_data(pipeline("data", sampler()));
+  const std::string often = cat("mask_equal_items: true item_id_feature: 'item' logq_correction { ",
+                                "input_path: '", folder_.path("data/items.txt"), "' }");
+  expect_exact_resume("", "in_batch_negative: true " + often);
+  const std::string corrected = learned(find_checkpoint(model("whole")));
+  train({}, pipeline("plain", "", "in_batch_negative: true"), {});
+  EXPECT_NE(learned(find_checkpoint(model("plain"))), corrected);
 }
 
 TEST_F(MatchingRunTest, AMissingFileOfItemsIsSaidBeforeTraining) {

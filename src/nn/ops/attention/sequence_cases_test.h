@@ -33,7 +33,8 @@ inline std::vector<int32_t> item_lengths(int64_t rows, int32_t more) {
 
 inline Node rank_case(Graph& g, const MakeInput& in, Candidates candidates) {
   const Node users = in(6), items = in.elements(6);
-  return g.slice(rank_candidates(g, users, items, candidates, 0.8f), 0, 1);
+  return g.slice(rank_candidates(g, users, items, {.candidates = candidates, .temperature = 0.8f}),
+                 0, 1);
 }
 
 // With one iteration shares do not depend on the elements, so that finite differences are exact.
@@ -98,6 +99,23 @@ inline std::vector<OpCase> sequence_cases() {
       sequence_case(
           "RankItemsAndNegatives", item_lengths(67, 40),
           [](Graph& g, const MakeInput& in) { return rank_case(g, in, Candidates::kAllItems); }),
+      sequence_case("RankCorrectedNegatives", item_lengths(50, 300),
+                    [](Graph& g, const MakeInput& in) {
+                      return corrected_ranks(
+                          g, in, {.candidates = Candidates::kNegatives, .temperature = 0.8f},
+                          in.sequence(), 50, 350, 0);
+                    }),
+      sequence_case("RankHardNegatives", item_lengths(40, 160),
+                    [](Graph& g, const MakeInput& in) {
+                      return corrected_ranks(
+                          g, in, {.candidates = Candidates::kNegatives, .temperature = 0.8f},
+                          in.sequence(), 40, 200, 100);
+                    }),
+      sequence_case("RankItemsAndHardNegativesOfSomeRows", item_lengths(70, 25),
+                    [](Graph& g, const MakeInput& in) {
+                      return corrected_ranks(g, in, {.temperature = 0.8f}, in.sequence(), 70, 95,
+                                             25);
+                    }),
       sequence_case("Repeat", {3, 0, 1, 4},
                     [](Graph& g, const MakeInput& in) { return g.repeat(in(5), in.sequence()); }),
       sequence_case("RepeatOfManyRows", random_lengths(60, 9),

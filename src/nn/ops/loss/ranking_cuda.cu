@@ -17,26 +17,39 @@ struct Ranked {
   int cols;
   float scale;
   float *own, *norms;
+  CandidateFacts facts;
 
   __device__ int64_t item_count() const {
     return real_items == nullptr ? padded_items : *real_items;
   }
-  // Whether the item is one of the user's candidates besides its own.
-  __device__ bool competes(int64_t user, int64_t item, int64_t items_there) const {
-    return user < rows && item >= first && item < items_there && item != user;
+  // Whether the item is one of the user's candidates besides its own; `shared`: where those of all
+  // users end.
+  __device__ bool competes(int64_t user, int64_t item, int64_t shared) const {
+    return user < rows && item >= first && item < shared && item != user &&
+           !facts.are_equal(user, item);
+  }
+  __device__ int64_t end_of_shared(int64_t items_there) const {
+    return facts.first_of_row(0, rows, items_there);
+  }
+  // In the order of columns, so that equal vectors have equal scores everywhere.
+  __device__ float score(int64_t user, int64_t item) const {
+    float score = 0.0f;
+    for (int j = 0; j < cols; ++j)
+      score = __fmaf_rn(cuda::widen(users[user * cols + j]), cuda::widen(items[item * cols + j]),
+                        score);
+    return score * scale;
+  }
+  // What the loss of the user gains with the score of the item.
+  __device__ float weight(float slope, int64_t user, int64_t item, float score) const {
+    return slope * scale * expf(facts.corrected(score, item) - norms[user]);
   }
 };
 
-// Dot products in the order of columns, so that equal vectors have equal scores everywhere.
 template <class T>
 __global__ void __launch_bounds__(cuda::kThreads) own_scores_kernel(Ranked<T> of) {
   const int64_t r = static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x;
   if (r >= of.rows) return;
-  float score = 0.0f;
-  for (int j = 0; j < of.cols; ++j)
-    score = __fmaf_rn(cuda::widen(of.users[r * of.cols + j]),
-                      cuda::widen(of.items[r * of.cols + j]), score);
-  of.own[r] = score * of.scale;
+  of.own[r] = of.score(r, r);
 }
 
 using Tile = float[kTileRows][cuda::kWarp + 1];
@@ -79,43 +92,108 @@ struct RunningRow {
   float own = 0.0f, most = 0.0f, sum = 1.0f, better = 0.0f, equal = 1.0f;
 
   // A warp together: one score a lane.
-  __device__ void add(bool competes, float score) {
-    const float top = fmaxf(most, cuda::warp_max(competes ? score : -INFINITY));
-    sum = sum * expf(most - top) + cuda::warp_sum(competes ? expf(score - top) : 0.0f);
+  __device__ void add(bool competes, float score, float corrected) {
+    const float top = fmaxf(most, cuda::warp_max(competes ? corrected : -INFINITY));
+    sum = sum * expf(most - top) + cuda::warp_sum(competes ? expf(corrected - top) : 0.0f);
     most = top;
     better += static_cast<float>(__popc(__ballot_sync(~0u, competes && score > own)));
     equal += static_cast<float>(__popc(__ballot_sync(~0u, competes && score == own)));
   }
 };
 
-// A block for each 32 users.
+// The items [shared, items) that are candidates of the row alone, by a warp.
+template <class T>
+__device__ void add_own_candidates(const Ranked<T>& of, int64_t row, int64_t shared, int64_t items,
+                                   RunningRow& rank) {
+  const int64_t begin = of.facts.first_of_row(row, shared, items),
+                end = of.facts.first_of_row(row + 1, begin, items);
+  for (int64_t from = begin; from < end; from += cuda::kWarp) {
+    const int64_t item = from + threadIdx.x;
+    const bool competes = item < end && !of.facts.are_equal(row, item);
+    const float score = competes ? of.score(row, item) : 0.0f;
+    rank.add(competes, score, competes ? of.facts.corrected(score, item) : score);
+  }
+}
+
+// A block for each 32 users. Leaves the corrected scores of rows' own items in `own`.
 template <class T, class Out>
 __global__ void __launch_bounds__(cuda::kThreads) ranks_kernel(Ranked<T> of, Out* out) {
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kTileRows, items = of.item_count();
+  const int64_t shared = of.end_of_shared(items);
   RunningRow rows[kRowsOfThread];
 #pragma unroll
   for (int k = 0; k < kRowsOfThread; ++k) {
     const int64_t r = begin + threadIdx.y + k * cuda::kWarps;
-    if (r < of.rows) rows[k].own = rows[k].most = of.own[r];
+    if (r >= of.rows) continue;
+    rows[k].own = of.own[r];
+    rows[k].most = of.facts.corrected(of.own[r], r);
   }
-  for (int64_t from = of.first; from < items; from += cuda::kWarp) {
+  for (int64_t from = of.first; from < shared; from += cuda::kWarp) {
     float scores[kRowsOfThread];
-    tile_scores(of.users, begin, of.rows, of.items, from, items, of.cols, scores);
+    tile_scores(of.users, begin, of.rows, of.items, from, shared, of.cols, scores);
+    const int64_t item = from + threadIdx.x;
 #pragma unroll
     for (int k = 0; k < kRowsOfThread; ++k) {
       const int64_t r = begin + threadIdx.y + k * cuda::kWarps;
-      rows[k].add(of.competes(r, from + threadIdx.x, items), scores[k] * of.scale);
+      const bool competes = of.competes(r, item, shared);
+      const float score = scores[k] * of.scale;
+      rows[k].add(competes, score, competes ? of.facts.corrected(score, item) : score);
     }
+  }
+#pragma unroll
+  for (int k = 0; k < kRowsOfThread; ++k) {
+    const int64_t r = begin + threadIdx.y + k * cuda::kWarps;
+    if (r < of.rows) add_own_candidates(of, r, shared, items, rows[k]);
   }
 #pragma unroll
   for (int k = 0; k < kRowsOfThread; ++k) {
     const int64_t r = begin + threadIdx.y + k * cuda::kWarps;
     if (r >= of.rows || threadIdx.x > 0) continue;
     const float norm = rows[k].most + logf(rows[k].sum);
+    const float own = of.facts.corrected(rows[k].own, r);
     of.norms[r] = norm;
-    out[r * kRankColumns] = cuda::narrow<Out>(norm - rows[k].own);
+    of.own[r] = own;
+    out[r * kRankColumns] = cuda::narrow<Out>(norm - own);
     out[r * kRankColumns + 1] = cuda::narrow<Out>(rows[k].better);
     out[r * kRankColumns + 2] = cuda::narrow<Out>(rows[k].equal);
+  }
+}
+
+// Adds to the sums of columns from `column` on, 32 apart, what a user's gradient gets from the
+// items [shared, items) that are candidates of it alone; a warp.
+template <class T>
+__device__ void add_own_items(const Ranked<T>& of, int64_t user, float slope, int64_t shared,
+                              int64_t items, int column, float (&sums)[4]) {
+  const int64_t begin = of.facts.first_of_row(user, shared, items),
+                end = of.facts.first_of_row(user + 1, begin, items);
+  for (int64_t from = begin; from < end; from += cuda::kWarp) {
+    const int64_t item = from + threadIdx.x;
+    const bool competes = item < end && !of.facts.are_equal(user, item);
+    const float weight = competes ? of.weight(slope, user, item, of.score(user, item)) : 0.0f;
+    const int there = static_cast<int>(min(static_cast<int64_t>(cuda::kWarp), end - from));
+    for (int j = 0; j < there; ++j) {
+      const float of_item = __shfl_sync(~0u, weight, j);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int at = column + c * cuda::kWarp;
+        if (at < of.cols) sums[c] += of_item * cuda::widen(of.items[(from + j) * of.cols + at]);
+      }
+    }
+  }
+}
+
+// The same for an item from `shared` on, which is a candidate of one user.
+template <class T, class Out>
+__device__ void add_only_user(const Ranked<T>& of, int64_t item, const Out* slopes, int column,
+                              float (&sums)[4]) {
+  const int64_t user = of.facts.candidate_of[item];
+  if (of.facts.are_equal(user, item)) return;
+  const float weight =
+      of.weight(cuda::widen(slopes[user * kRankColumns]), user, item, of.score(user, item));
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    const int at = column + c * cuda::kWarp;
+    if (at < of.cols) sums[c] += weight * cuda::widen(of.users[user * of.cols + at]);
   }
 }
 
@@ -127,11 +205,12 @@ __global__ void __launch_bounds__(cuda::kThreads)
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kTileRows, items = of.item_count();
   const int64_t rows = kOfItems ? of.padded_items : of.rows;
   const T *left = kOfItems ? of.items : of.users, *right = kOfItems ? of.users : of.items;
-  const int64_t left_rows = kOfItems ? items : of.rows, right_rows = kOfItems ? of.rows : items;
+  const int64_t shared = of.end_of_shared(items);
+  const int64_t left_rows = kOfItems ? items : of.rows, right_rows = kOfItems ? of.rows : shared;
   const int first_column = static_cast<int>(blockIdx.y) * kColumnsOfBlock + threadIdx.x;
   float sums[kRowsOfThread][4] = {};
   __shared__ Tile weights;
-  const bool competes = !kOfItems || begin + kTileRows > of.first;
+  const bool competes = !kOfItems || (begin + kTileRows > of.first && begin < shared);
   for (int64_t from = kOfItems ? 0 : of.first; competes && from < right_rows; from += cuda::kWarp) {
     float scores[kRowsOfThread];
     tile_scores(left, begin, left_rows, right, from, right_rows, of.cols, scores);
@@ -140,9 +219,9 @@ __global__ void __launch_bounds__(cuda::kThreads)
       const int row = threadIdx.y + k * cuda::kWarps;
       const int64_t a = begin + row, b = from + threadIdx.x;
       const int64_t user = kOfItems ? b : a, item = kOfItems ? a : b;
-      weights[row][threadIdx.x] = of.competes(user, item, items)
-                                      ? cuda::widen(slopes[user * kRankColumns]) * of.scale *
-                                            expf(scores[k] * of.scale - of.norms[user])
+      weights[row][threadIdx.x] = of.competes(user, item, shared)
+                                      ? of.weight(cuda::widen(slopes[user * kRankColumns]), user,
+                                                  item, scores[k] * of.scale)
                                       : 0.0f;
     }
     __syncthreads();
@@ -159,6 +238,18 @@ __global__ void __launch_bounds__(cuda::kThreads)
       }
     }
     __syncthreads();
+  }
+  if (shared < items) {
+#pragma unroll
+    for (int k = 0; k < kRowsOfThread; ++k) {
+      const int64_t r = begin + threadIdx.y + k * cuda::kWarps;
+      if constexpr (kOfItems) {
+        if (r >= shared && r < items) add_only_user(of, r, slopes, first_column, sums[k]);
+      } else if (r < of.rows) {
+        add_own_items(of, r, cuda::widen(slopes[r * kRankColumns]), shared, items, first_column,
+                      sums[k]);
+      }
+    }
   }
 #pragma unroll
   for (int k = 0; k < kRowsOfThread; ++k) {
@@ -220,7 +311,8 @@ void RankCandidates::forward_cuda(const OpContext& pass) {
                        static_cast<int>(in(0).cols),
                        scale_,
                        own_.data(),
-                       norms_.data()};
+                       norms_.data(),
+                       facts()};
     const cudaStream_t stream = pass.context.stream;
     own_scores_kernel<<<cuda::blocks_of(of.rows, cuda::kThreads), cuda::kThreads, 0, stream>>>(of);
     cuda::check_launch("launching the scores of rows' own items");
@@ -243,7 +335,8 @@ void RankCandidates::backward_cuda(const OpContext& pass) {
                        static_cast<int>(in(0).cols),
                        scale_,
                        own_.data(),
-                       norms_.data()};
+                       norms_.data(),
+                       facts()};
     const auto* slopes = out().gradient<decltype(rank)>();
     const unsigned columns = cuda::blocks_of(in(0).cols, kColumnsOfBlock);
     with_write(write(0), [&](auto add) {
