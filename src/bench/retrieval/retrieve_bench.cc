@@ -19,7 +19,9 @@ namespace {
 constexpr int64_t kRowsAtOnce = 4096;
 constexpr int64_t kCheckedQueries = 4, kRecallQueries = 200, kLeastSearches = 5;
 constexpr int64_t kQueryElements = 1 << 22;  // of distinct queries
-constexpr uint64_t kSeed = 11, kItems = 1, kQueries = 2, kCenters = 3, kTopics = 4, kAllowed = 5;
+constexpr int64_t kExcludingQueries = 64;    // distinct ones, where the best items are excluded
+constexpr uint64_t kSeed = 11, kItems = 1, kQueries = 2, kCenters = 3, kTopics = 4, kAllowed = 5,
+                   kExcluded = 6;
 
 using Clock = std::chrono::steady_clock;
 
@@ -86,16 +88,44 @@ struct Catalogue {
   }
 };
 
-SearchOptions search_options(const RetrieveOptions& of) {
+// Items that are not found, for each query; without lists: none.
+using Exclusions = std::vector<std::vector<int64_t>>;
+
+SearchOptions search_options(const RetrieveOptions& of, const Exclusions& excluded = {},
+                             int64_t first = 0, int64_t count = 0) {
   SearchOptions options{.k = of.top_k, .probes = of.probes};
   if (of.filter > 0) options.allow = {"allowed"};
+  if (!excluded.empty())
+    options.exclude.assign(excluded.begin() + first, excluded.begin() + first + count);
   return options;
+}
+
+// What users have seen: half of it are the best items of the query, which a search meets first.
+Exclusions draw_exclusions(const Context& context, const RetrieveOptions& of, const Index& index,
+                           const std::vector<float>& queries) {
+  if (of.exclude == 0) return {};
+  const int64_t count = static_cast<int64_t>(queries.size()) / of.dim, best = of.exclude / 2;
+  Exclusions lists(static_cast<size_t>(count));
+  if (best > 0) {
+    SearchOptions options = search_options(of);
+    options.k = best;
+    const auto found = index.search(context, {queries.data(), count, of.dim}, options);
+    for (size_t q = 0; q < found.size(); ++q)
+      for (const ScoredItem& item : found[q]) lists[q].push_back(item.id);
+  }
+  for (size_t q = 0; q < lists.size(); ++q) {
+    Random random{kSeed, kExcluded, q << 32};
+    while (std::ssize(lists[q]) < of.exclude)
+      lists[q].push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(of.items))));
+  }
+  return lists;
 }
 
 // The best items by scores of all of them.
 std::vector<std::vector<ScoredItem>> plain_search(const Context& context, const RetrieveOptions& of,
                                                   const Catalogue& catalogue,
-                                                  std::vector<float> queries) {
+                                                  std::vector<float> queries,
+                                                  const Exclusions& excluded) {
   const int64_t count = static_cast<int64_t>(queries.size()) / of.dim;
   const auto row = [&](std::vector<float>& rows, int64_t at) {
     return std::span(rows).subspan(static_cast<size_t>(at * of.dim), static_cast<size_t>(of.dim));
@@ -114,9 +144,14 @@ std::vector<std::vector<ScoredItem>> plain_search(const Context& context, const 
         scores[q][begin + i] = {stored.score(queries.data() + q * of.dim, i), begin + i};
     }
   });
-  for (auto& all : scores) {
+  for (size_t q = 0; q < scores.size(); ++q) {
+    auto& all = scores[q];
     if (of.filter > 0)
       std::erase_if(all, [&](const ScoredItem& item) { return !is_allowed(of, item.id); });
+    if (!excluded.empty())
+      std::erase_if(all, [&](const ScoredItem& item) {
+        return std::ranges::find(excluded[q], item.id) != excluded[q].end();
+      });
     const auto k = std::min<int64_t>(of.top_k, static_cast<int64_t>(all.size()));
     std::partial_sort(all.begin(), all.begin() + k, all.end());
     all.resize(static_cast<size_t>(k));
@@ -141,12 +176,16 @@ struct SearchTimes {
 
 // Searches of `users` queries, in turn those of `queries`.
 SearchTimes time_searches(const Context& context, const RetrieveOptions& of, const Index& index,
-                          const std::vector<float>& queries, int64_t users) {
-  const SearchOptions options = search_options(of);
+                          const std::vector<float>& queries, int64_t users,
+                          const Exclusions& excluded = {}) {
   const int64_t batches =
       std::max<int64_t>(1, static_cast<int64_t>(queries.size()) / of.dim / users);
+  std::vector<SearchOptions> options;  // of each batch
+  for (int64_t at = 0; at < (excluded.empty() ? 1 : batches); ++at)
+    options.push_back(search_options(of, excluded, at * users, users));
   const auto search = [&](int64_t at) {
-    index.search(context, {queries.data() + at % batches * users * of.dim, users, of.dim}, options);
+    index.search(context, {queries.data() + at % batches * users * of.dim, users, of.dim},
+                 options[static_cast<size_t>(at) % options.size()]);
   };
   search(0);
   SearchTimes times;
@@ -212,6 +251,7 @@ std::string name_of(const RetrieveOptions& of, int64_t users) {
   if (of.similarity == Similarity::kCosine) name += "-cosine";
   if (of.topics > 0) name += cat("-topics", of.topics);
   if (of.filter > 0) name += cat("-filter", of.filter);
+  if (of.exclude > 0) name += cat("-exclude", of.exclude);
   return name;
 }
 
@@ -226,6 +266,7 @@ void add_settings(const Context& context, const RetrieveOptions& of, const Index
                      {"kind", std::string(name_of(of.kind))},
                      {"similarity", std::string(name_of(of.similarity))},
                      {"filter", of.filter},
+                     {"exclude", of.exclude},
                      {"topics", of.topics},
                      {"device", std::string(cpu ? "cpu" : "cuda")},
                      {"threads", threads_of(context)},
@@ -258,13 +299,22 @@ struct Measured {
   const Index* exact;
   double build_seconds, recall;
   Limits limits;
+  const std::vector<float>& queries;
+  const Exclusions& excluded;
 };
 
+double usual_seconds(const Context& context, const SearchTimes& times) {
+  return median_of(by_cpu_time(context) ? times.cpu : times.wall).value;
+}
+
 BenchResult measure(const Context& context, const RetrieveOptions& of, const Measured& measured,
-                    const std::vector<float>& queries, int64_t users) {
-  const SearchTimes times = time_searches(context, of, measured.index, queries, users);
-  const std::vector<double>& used = by_cpu_time(context) ? times.cpu : times.wall;
-  const double seconds = *std::ranges::min_element(used), usual = median_of(used).value;
+                    int64_t users) {
+  const auto time = [&](const Index& index, const Exclusions& excluded) {
+    return time_searches(context, of, index, measured.queries, users, excluded);
+  };
+  const SearchTimes times = time(measured.index, measured.excluded);
+  const double usual = usual_seconds(context, times),
+               seconds = *std::ranges::min_element(by_cpu_time(context) ? times.cpu : times.wall);
   BenchResult result = begin_result("retrieve", name_of(of, users));
   add_settings(context, of, measured.index, users, result);
   result.metrics = {
@@ -275,11 +325,15 @@ BenchResult measure(const Context& context, const RetrieveOptions& of, const Mea
       {"build_seconds", {measured.build_seconds, "s", Better::kLower}},
       {"index_memory", {static_cast<double>(measured.index.memory_bytes()), "B", Better::kLower}}};
   if (measured.exact != nullptr) {
-    const SearchTimes flat = time_searches(context, of, *measured.exact, queries, users);
-    const double flat_usual = median_of(by_cpu_time(context) ? flat.cpu : flat.wall).value;
+    const double flat_usual = usual_seconds(context, time(*measured.exact, measured.excluded));
     result.metrics.push_back({cat("recall_at_", of.top_k), {measured.recall, "", Better::kHigher}});
     result.metrics.push_back({"flat_search_seconds", {flat_usual, "s", Better::kLower}});
     result.metrics.push_back({"times_flat", {flat_usual / usual, "x", Better::kHigher}});
+  }
+  if (!measured.excluded.empty()) {
+    const double without = usual_seconds(context, time(measured.index, {}));
+    result.metrics.push_back({"search_seconds_without_exclusion", {without, "s", Better::kLower}});
+    result.metrics.push_back({"times_without_exclusion", {usual / without, "x", Better::kLower}});
   }
   add_shares(of, context, measured.index, measured.limits, users, seconds, result);
   return result;
@@ -290,20 +344,25 @@ void check_options(const RetrieveOptions& of) {
                  "bench retrieve: items, dim and top-k must be at least 1");
   EMBLEM_REQUIRE(of.filter >= 0.0 && of.filter <= 1.0, "bench retrieve: a filter of ", of.filter,
                  " is not a share of the items, 0 to 1");
+  EMBLEM_REQUIRE(of.exclude >= 0 && of.exclude < of.items, "bench retrieve: ", of.exclude,
+                 " excluded items, expected fewer than the ", of.items, " items");
   EMBLEM_REQUIRE(!of.users.empty() && std::ranges::min(of.users) >= 1,
                  "bench retrieve: users must be numbers from 1 on, e.g. 1,16,64");
 }
 
 // The recall of lists; 1 for a flat index, whose answers are checked.
 double check_answers(const Context& context, const RetrieveOptions& of, const Catalogue& catalogue,
-                     const Index& index, const Index* exact, const std::vector<float>& queries) {
-  const auto search = [&](const Index& in, int64_t count) {
-    return in.search(context, {queries.data(), count, of.dim}, search_options(of));
+                     const Index& index, const Index* exact, const std::vector<float>& queries,
+                     const Exclusions& excluded) {
+  const auto search = [&](const Index& in, int64_t wanted) {
+    const int64_t count = std::min(wanted, static_cast<int64_t>(queries.size()) / of.dim);
+    return in.search(context, {queries.data(), count, of.dim},
+                     search_options(of, excluded, 0, count));
   };
   if (exact != nullptr)
     return recall_of(search(index, kRecallQueries), search(*exact, kRecallQueries));
   const std::vector<float> checked(queries.begin(), queries.begin() + kCheckedQueries * of.dim);
-  if (search(index, kCheckedQueries) != plain_search(context, of, catalogue, checked))
+  if (search(index, kCheckedQueries) != plain_search(context, of, catalogue, checked, excluded))
     throw Error(ErrorCode::kInternal,
                 "bench retrieve: the index does not find the items with the best scores");
   return 1.0;
@@ -323,14 +382,20 @@ std::vector<BenchResult> bench_retrieve(const Context& context, const RetrieveOp
   const auto exact =
       of.kind == IndexKind::kFlat ? nullptr : catalogue.index(context, of, IndexKind::kFlat);
   const int64_t distinct =
-      std::max({std::ranges::max(of.users), kRecallQueries, kQueryElements / of.dim / 8});
+      of.exclude > 0
+          ? std::max(std::ranges::max(of.users), kExcludingQueries)
+          : std::max({std::ranges::max(of.users), kRecallQueries, kQueryElements / of.dim / 8});
   const std::vector<float> queries = draw_vectors(context, of, kQueries, distinct);
-  const double recall = check_answers(context, of, catalogue, *index, exact.get(), queries);
-  const Measured measured{*index, exact.get(), build_seconds, recall,
-                          measure_limits(context, of, *index, catalogue)};
+  const Exclusions excluded =
+      draw_exclusions(context, of, exact == nullptr ? *index : *exact, queries);
+  const double recall =
+      check_answers(context, of, catalogue, *index, exact.get(), queries, excluded);
+  const Measured measured{
+      *index,  exact.get(), build_seconds, recall, measure_limits(context, of, *index, catalogue),
+      queries, excluded};
   std::vector<BenchResult> results;
   for (const int64_t users : of.users) {
-    results.push_back(measure(context, of, measured, queries, users));
+    results.push_back(measure(context, of, measured, users));
     show(results.back());
   }
   return results;
