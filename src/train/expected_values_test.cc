@@ -104,9 +104,9 @@ class ExpectedValuesTest : public testing::TestWithParam<std::tuple<std::string,
   // the steps.
   float tolerance() const { return context_.device == Device::kCpu ? 1e-5f : 5e-5f; }
 
-  std::vector<Batch> read(const Expected& expected, const FeatureLayout& layout,
+  std::vector<Batch> read(const config::PipelineConfig& config, const FeatureLayout& layout,
                           const LoaderOptions& options) {
-    Loader loader(expected.config.data_config(), layout, options);
+    Loader loader(config.data_config(), layout, options);
     std::vector<Batch> batches(1);
     while (loader.next(batches.back())) batches.emplace_back();
     batches.pop_back();
@@ -116,17 +116,26 @@ class ExpectedValuesTest : public testing::TestWithParam<std::tuple<std::string,
   std::vector<Batch> batches(Expected& expected, const FeatureLayout& layout) {
     LoaderOptions options = evaluation_loader_options(expected.config);
     options.input = expected.rows;
-    const auto items = items_in(layout);
-    if (items < 0) return read(expected, layout, options);
-    options.label_check = LabelCheck::kIgnore;  // draws nothing
-    std::vector<Batch> batches = read(expected, layout, options);
+    return items_in(layout) < 0 ? read(expected.config, layout, options)
+                                : batches_with_negatives(expected, layout, options);
+  }
+
+  // Predictions draw nothing and have no labels: labels are those of a pipeline without a sampler.
+  std::vector<Batch> batches_with_negatives(Expected& expected, const FeatureLayout& layout,
+                                            LoaderOptions options) {
+    config::PipelineConfig plain = expected.config;
+    remove_sampler(&plain);
+    std::vector<Batch> labels = read(plain, layout_of(plain), options);
+    options.label_check = LabelCheck::kIgnore;
+    std::vector<Batch> batches = read(expected.config, layout, options);
     options.input = expected.negatives;
     options.batch_size = item_sampler_of(expected.config.data_config())->count;
-    const std::vector<Batch> drawn = read(expected, layout, options);
+    const std::vector<Batch> drawn = read(expected.config, layout, options);
     EXPECT_EQ(drawn.size(), batches.size());
     for (size_t i = 0; i < batches.size(); ++i) {
-      batches[i].labels.assign(static_cast<size_t>(batches[i].rows), 1.0f);
-      add_negatives(drawn.at(i), static_cast<size_t>(items), batches[i]);
+      batches[i].labels = std::move(labels.at(i).labels);
+      batches[i].sample_weights = std::move(labels[i].sample_weights);
+      add_negatives(drawn.at(i), static_cast<size_t>(items_in(layout)), batches[i]);
     }
     return batches;
   }

@@ -283,35 +283,37 @@ feature_configs { id_feature { feature_name: "item_twin" num_buckets: 7 embeddin
                         for side, group in sides)
         return f"{name} {{ {text} {dim} {settings} }}"
 
-    def case(model, groups=towers, features=features, **other):
-        return pipeline(groups, model, features=features, losses=softmax, **other)
+    # Where one unit gives the direction of a vector, its gradient is 0 but for rounding: Adam and AdaGrad make steps of that.
+    def case(model, groups=towers, features=features, sparse=SGD, dense=DENSE_SGD, **other):
+        return pipeline(groups, model, sparse, dense, features, losses=softmax, **other)
 
     capsules = "capsule_config { max_k: 3 high_dim: 3 num_iters: %d routing_logits_scale: 2 squash_pow: 0.5 %s }"
-    of_user = 'user_tower { input: "who" history_input: "past" user_mlp { hidden_units: [6, 5] } %s %s concat_mlp { hidden_units: [8, 6] bias: false } }'
+    of_user = 'user_tower { input: "who" history_input: "past" user_mlp { hidden_units: [6, 5] } %s %s concat_mlp { hidden_units: [8, 6] bias: false %s } }'
     of_item = 'item_tower { input: "what" mlp { hidden_units: [7, 6] } }'
     layers_of_history = "hist_seq_mlp { hidden_units: [6, 5] bias: false }"
 
-    def mind(routing, settings, layers=layers_of_history, **other):
-        return case(f"mind {{ {of_user % (layers, routing)} {of_item} output_dim: 3 simi_pow: 4 {settings} }}", towers + history,
-                    features + HISTORY, **other)
+    def mind(routing, settings, layers=layers_of_history, activation="activation: 'nn.Tanh'", **other):
+        return case(f"mind {{ {of_user % (layers, routing, activation)} {of_item} output_dim: 3 simi_pow: 4 {settings} }}",
+                    towers + history, features + HISTORY, **other)
 
     augmented, weights = 'augment_input: "%s_twin"', "amm_u_weight: 0.2 amm_i_weight: 0.3"
     shared = features.replace('feature_name: "tags"', 'feature_name: "tags" embedding_name: "items"').replace(
         'feature_name: "item"', 'feature_name: "item" embedding_name: "items"')
     return {
-        "dssm": case(two("dssm", in_batch), dense=DENSE_SGD),
-        "dssm_cosine": case(two("dssm", f"{in_batch} {cosine}", dim=""), sparse=SGD),
-        "dssm_batch_norm": case(two("dssm", f"{in_batch} {cosine}", "use_bn: true"), data=sampled),
-        "dssm_sampled": case(two("dssm", "temperature: 0.5"), data=sampled, dense=DENSE_SGD),
+        "dssm": case(two("dssm", in_batch), sparse=ADAGRAD),
+        "dssm_cosine": case(two("dssm", f"{in_batch} {cosine}", dim=""), dense=DENSE_ADAM),
+        "dssm_batch_norm": case(two("dssm", f"{in_batch} {cosine}", "use_bn: true"), sparse=ADAGRAD, dense=DENSE_ADAM, data=sampled),
+        "dssm_sampled": case(two("dssm", "temperature: 0.5"), sparse=ADAGRAD, data=sampled),
         "dssm_sampled_in_batch": case(two("dssm", f"{in_batch} {cosine}"), data=sampled, sparse=ROW_WISE),
         "dssm_weighted": case(two("dssm", cosine), data=labels("label", weights=["w"]) + SAMPLER),
         "dssm_v2_shared": case(two("dssm_v2", f"{in_batch} {cosine}"), features=shared, data=sampled),
-        "dat": case(two("dat", f"{in_batch} {cosine} {weights}", augment=augmented), towers + twin_groups, features + twins),
-        "dat_sampled": case(two("dat", f"{weights}", augment=augmented), towers + twin_groups, features + twins, data=twins_sampled,
-                            dense=DENSE_SGD),
+        "dat": case(two("dat", f"{in_batch} {cosine} {weights}", augment=augmented), towers + twin_groups, features + twins,
+                    ADAGRAD, DENSE_ADAM),
+        "dat_sampled": case(two("dat", f"{weights}", augment=augmented), towers + twin_groups, features + twins, ADAGRAD,
+                            data=twins_sampled),
         "mind": mind(capsules % (3, "max_seq_len: 4"), f"{in_batch} temperature: 0.3"),
         "mind_sampled": mind(capsules % (2, "const_caps_num: true routing_logits_stddev: 0.5"), "temperature: 0.5", data=sampled),
-        "mind_inner_product": mind(capsules % (1, ""), "similarity: INNER_PRODUCT " + in_batch, "", dense=DENSE_SGD),
+        "mind_inner_product": mind(capsules % (1, ""), "similarity: INNER_PRODUCT " + in_batch, "", "", sparse=ADAGRAD),
     }
 
 
