@@ -220,14 +220,16 @@ class Index(unittest.TestCase):
                   "--item-id", "sku"]
 
         def expected(queries, wanted, hidden, k):
-            sums = np.zeros(4)
+            sums, found, chosen = np.zeros(4), 0, 0
             for query, want, hide in zip(queries, wanted, hidden):
                 order = [i + 1 for i in np.argsort(-scores[query], kind="stable") if i + 1 not in hide - want][:k]
                 hits = [rank for rank, item in enumerate(order, 1) if item in want]
                 ideal = sum(1 / np.log2(rank + 1) for rank in range(1, min(k, len(want)) + 1))
                 sums += [len(hits) / len(want), bool(hits), sum(1 / np.log2(rank + 1) for rank in hits) / ideal,
                          1 / hits[0] if hits else 0]
-            return dict(zip(("recall", "hit_rate", "ndcg", "mrr"), sums / len(queries)))
+                found, chosen = found + len(hits), chosen + len(want)
+            means = dict(zip(("full_recall", "full_hit_rate", "full_ndcg", "full_mrr"), sums / len(queries)))
+            return means | {"hitrate": found / chosen}
 
         def measured(*options):
             made = run(*common, "--k", "3,10", "--json", self.one.folder / "full.json", *options)
@@ -247,7 +249,7 @@ class Index(unittest.TestCase):
             rest = expected(range(7), wanted, [{before[i] for i in of} for of in people], k)
             for name in rows:
                 for values, plain in ((found, rows), (by_person, whole), (unseen, rest)):
-                    self.assertAlmostEqual(values[f"full_{name}@{k}"], plain[name], 5, (name, k))
+                    self.assertAlmostEqual(values[f"{name}@{k}"], plain[name], 5, (name, k))
         self.assertNotEqual(by_person, unseen)
         for options, words in ((["--item-id", "sku", "--k", "0"], "below 1"), (["--item-id", "nothing"], "nothing"),
                                (["--item-id", "sku", "--seen", "x"], "--user-id"), ([], "--item-id"),
