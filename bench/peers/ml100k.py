@@ -22,8 +22,10 @@ from ml100k_data import Ratings
 K, HISTORY = 20, 100
 CONFIG = pathlib.Path(__file__).resolve().parent.parent.parent / "configs/retrieval/ml100k.config"
 TUNED = ials.Settings(dim=128, unobserved=0.3, ridge=0.01)
-GRID = [ials.Settings(dim, unobserved, ridge) for dim in (32, 64, 128) for unobserved in (0.03, 0.1, 0.3, 1)
-        for ridge in (0.001, 0.003, 0.01, 0.03, 0.1)]
+GRID = [ials.Settings(dim, unobserved, ridge) for dim in (32, 64, 128) for unobserved in (0.03, 0.1, 0.3)
+        for ridge in (0.003, 0.01, 0.03, 0.1)]
+GRID += [ials.Settings(dim, unobserved, ridge, frequency) for dim in (16, 32, 64) for unobserved in (0.2, 0.3, 0.5, 1)
+         for frequency, ridges in ((1, (0.003, 0.006, 0.01)), (0.5, (0.03, 0.1, 0.3))) for ridge in ridges]
 
 
 def run_ials(ratings, part, of, seed):
