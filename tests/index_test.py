@@ -264,11 +264,12 @@ class Index(unittest.TestCase):
                          "--out", data)
         best = json.loads((data / "metadata.json").read_text())["best"]["full_recall@50"]
         self.one.succeed("train", "--config", SOURCE / "configs/retrieval/dssm.config", "--train-input", data / "train",
-                         "--eval-input", data / "test", "--model-dir", model, "--set", "data_config.batch_size=256")
+                         "--eval-input", data / "test", "--model-dir", model, "--set", "data_config.batch_size=256", "--set",
+                         "train_config.num_epochs=4")
         out = self.one.folder / "planted.json"
         self.one.succeed("eval", "--checkpoint", model, "--input", data / "test", "--items", data / "items", "--item-id", "item",
                          "--k", "50", "--json", out)
-        self.assertGreater(json.loads(out.read_text())["full_recall@50"], 0.95 * best)
+        self.assertGreater(json.loads(out.read_text())["full_recall@50"], 0.97 * best)
 
     def test_bad_items_are_one_clear_line_and_nothing_is_written(self):
         def refusal(text, *options):

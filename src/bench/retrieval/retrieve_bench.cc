@@ -175,30 +175,48 @@ struct SearchTimes {
 };
 
 // Searches of `users` queries, in turn those of `queries`.
-SearchTimes time_searches(const Context& context, const RetrieveOptions& of, const Index& index,
-                          const std::vector<float>& queries, int64_t users,
-                          const Exclusions& excluded = {}) {
-  const int64_t batches =
-      std::max<int64_t>(1, static_cast<int64_t>(queries.size()) / of.dim / users);
-  std::vector<SearchOptions> options;  // of each batch
-  for (int64_t at = 0; at < (excluded.empty() ? 1 : batches); ++at)
-    options.push_back(search_options(of, excluded, at * users, users));
-  const auto search = [&](int64_t at) {
-    index.search(context, {queries.data() + at % batches * users * of.dim, users, of.dim},
-                 options[static_cast<size_t>(at) % options.size()]);
-  };
-  search(0);
-  SearchTimes times;
-  const auto start = Clock::now();
-  for (int64_t at = 0; at < kLeastSearches || seconds_between(start, Clock::now()) < of.seconds;
-       ++at) {
+class TimedSearches {
+ public:
+  TimedSearches(const Context& context, const RetrieveOptions& of, const Index& index,
+                const std::vector<float>& queries, int64_t users, const Exclusions& excluded)
+      : context_(context), of_(of), index_(index), queries_(queries), users_(users) {
+    batches_ = std::max<int64_t>(1, static_cast<int64_t>(queries.size()) / of.dim / users);
+    for (int64_t at = 0; at < (excluded.empty() ? 1 : batches_); ++at)
+      options_.push_back(search_options(of, excluded, at * users, users));
+  }
+
+  void search(int64_t at) const {
+    index_.search(context_, {queries_.data() + at % batches_ * users_ * of_.dim, users_, of_.dim},
+                  options_[static_cast<size_t>(at) % options_.size()]);
+  }
+
+  void time(int64_t at) {
     const double cpu = cpu_time();
     const auto begin = Clock::now();
     search(at);
-    times.wall.push_back(seconds_between(begin, Clock::now()));
-    times.cpu.push_back(cpu_time() - cpu);
+    times_.wall.push_back(seconds_between(begin, Clock::now()));
+    times_.cpu.push_back(cpu_time() - cpu);
   }
-  return times;
+
+  const SearchTimes& times() const { return times_; }
+
+ private:
+  const Context& context_;
+  const RetrieveOptions& of_;
+  const Index& index_;
+  const std::vector<float>& queries_;
+  int64_t users_, batches_;
+  std::vector<SearchOptions> options_;  // of each batch
+  SearchTimes times_;
+};
+
+// By turns: what slows the machine down slows all of them down.
+void time_by_turns(std::vector<TimedSearches>& all, double seconds) {
+  for (const TimedSearches& each : all) each.search(0);
+  const auto start = Clock::now();
+  seconds *= static_cast<double>(all.size());
+  for (int64_t at = 0; at < kLeastSearches || seconds_between(start, Clock::now()) < seconds; ++at)
+    for (TimedSearches& each : all) each.time(at);
 }
 
 int64_t threads_of(const Context& context) {
@@ -309,10 +327,17 @@ double usual_seconds(const Context& context, const SearchTimes& times) {
 
 BenchResult measure(const Context& context, const RetrieveOptions& of, const Measured& measured,
                     int64_t users) {
-  const auto time = [&](const Index& index, const Exclusions& excluded) {
-    return time_searches(context, of, index, measured.queries, users, excluded);
+  std::vector<TimedSearches> searches;  // those that count, and those that they are compared with
+  const auto add = [&](const Index& index, const Exclusions& excluded) {
+    searches.emplace_back(context, of, index, measured.queries, users, excluded);
+    return searches.size() - 1;
   };
-  const SearchTimes times = time(measured.index, measured.excluded);
+  const bool excludes = !measured.excluded.empty();
+  add(measured.index, measured.excluded);
+  const size_t flat = measured.exact != nullptr ? add(*measured.exact, measured.excluded) : 0,
+               plain = excludes ? add(measured.index, {}) : 0;
+  time_by_turns(searches, of.seconds);
+  const SearchTimes& times = searches.front().times();
   const double usual = usual_seconds(context, times),
                seconds = *std::ranges::min_element(by_cpu_time(context) ? times.cpu : times.wall);
   BenchResult result = begin_result("retrieve", name_of(of, users));
@@ -325,13 +350,13 @@ BenchResult measure(const Context& context, const RetrieveOptions& of, const Mea
       {"build_seconds", {measured.build_seconds, "s", Better::kLower}},
       {"index_memory", {static_cast<double>(measured.index.memory_bytes()), "B", Better::kLower}}};
   if (measured.exact != nullptr) {
-    const double flat_usual = usual_seconds(context, time(*measured.exact, measured.excluded));
+    const double flat_usual = usual_seconds(context, searches[flat].times());
     result.metrics.push_back({cat("recall_at_", of.top_k), {measured.recall, "", Better::kHigher}});
     result.metrics.push_back({"flat_search_seconds", {flat_usual, "s", Better::kLower}});
     result.metrics.push_back({"times_flat", {flat_usual / usual, "x", Better::kHigher}});
   }
-  if (!measured.excluded.empty()) {
-    const double without = usual_seconds(context, time(measured.index, {}));
+  if (excludes) {
+    const double without = usual_seconds(context, searches[plain].times());
     result.metrics.push_back({"search_seconds_without_exclusion", {without, "s", Better::kLower}});
     result.metrics.push_back({"times_without_exclusion", {usual / without, "x", Better::kLower}});
   }
