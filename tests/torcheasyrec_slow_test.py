@@ -1,15 +1,18 @@
-"""TorchEasyRec's own ranking pipelines, unchanged, in the folder that EMBLEM_TORCHEASYREC names."""
+"""TorchEasyRec's own pipelines, unchanged, in the folder that EMBLEM_TORCHEASYREC names."""
 
+import http.client
+import json
 import os
 import pathlib
 import sys
 import tempfile
 import unittest
 
-from harness import SKIPPED, run, use_test_clients
+from harness import SKIPPED, Server, run, use_test_clients
 
 use_test_clients("numpy")
 import numpy as np
+from index_test import ITEMS, USERS, Retrieval, expect_best, features, outputs_of, post
 from torcheasyrec import STEPS, Run, dense_parameters, same_model
 
 FOLDER = os.environ.get("EMBLEM_TORCHEASYREC", "")
@@ -24,30 +27,71 @@ EXAMPLES = {
     "deepfm_criteo": None, "dlrm_criteo": None, "masknet_criteo": 4416984, "rocket_launching_criteo": None,
     "multi_tower_taobao": 477057, "multi_tower_din_taobao": 373122, "mmoe_taobao": None, "ple_taobao": None,
     "dbmtl_taobao": None, "dbmtl_taobao_jrc": None, "dbmtl_taobao_seq": None, "pepnet_taobao": None}
+MATCHING = {
+    f"{BENCHMARKS}/taobao/dssm_taobao": 165696, "examples/dssm_taobao": 501632, "examples/dssm_v2_taobao": 501632,
+    "examples/mind_taobao": 246560}
 REFUSED = {
     f"{BENCHMARKS}/kuairand/dlrm_hstu": "dlrm_hstu", "examples/tdm_taobao": "tdm"}
 
 
+class FromItems(Retrieval):
+    """A matching pipeline whose sampler separates attributes as it says."""
+
+    delimiter = "\x02"
+
+
 class Pipelines(unittest.TestCase):
+    def check_training(self, one, parameters):
+        """Returns the metrics."""
+        one.train("whole", STEPS)
+        if parameters is not None:
+            self.assertEqual(dense_parameters(one.folder / f"whole/model.ckpt-{STEPS}"), parameters)
+        one.train("parts", STEPS // 2)
+        one.train("parts", STEPS, "--resume")
+        self.assertTrue(same_model(one.folder, "whole", "parts"), "a resumed run ended with another model")
+        metrics, predicted, served = one.metrics("whole"), one.predictions("whole"), one.served("whole", 20)
+        self.assertEqual(served.keys(), predicted.keys())
+        for column, values in served.items():
+            np.testing.assert_allclose(values, predicted[column][:20], rtol=1e-5, atol=1e-6)
+        return metrics
+
     def check(self, config, parameters):
         with tempfile.TemporaryDirectory() as folder:
             one = Run(config, folder)
             limits = one.make_data()
-            one.train("whole", STEPS)
-            if parameters is not None:
-                self.assertEqual(dense_parameters(one.folder / f"whole/model.ckpt-{STEPS}"), parameters)
-            one.train("parts", STEPS // 2)
-            one.train("parts", STEPS, "--resume")
-            self.assertTrue(same_model(folder, "whole", "parts"), "a resumed run ended with another model")
-            metrics = one.metrics("whole")
+            metrics = self.check_training(one, parameters)
             for name in limits["best"]:
                 if name.startswith("auc"):
                     self.assertIn(name, metrics)
-            predicted = one.predictions("whole")
-            served = one.served("whole", 20)
-            self.assertEqual(served.keys(), predicted.keys())
-            for column, values in served.items():
-                np.testing.assert_allclose(values, predicted[column][:20], rtol=1e-5, atol=1e-6)
+
+    def check_retrieval(self, one):
+        """Whether a server finds the items whose vectors have the best products with those of users."""
+        one.write_users()
+        items = one.write_items("items.csv", 1)
+        repository = one.folder / "retrieval"
+        said = one.succeed("index", "--checkpoint", one.folder / "whole", "--items", items, "--id", "sku", "--out",
+                           repository / "rec")
+        self.assertIn(f"{ITEMS} items of", said)
+        server = Server(repository)
+        try:
+            metadata = json.loads(server.get("/v2/models/rec")[1])
+            connection = http.client.HTTPConnection(server.http, timeout=60)
+            self.addCleanup(connection.close)
+            status, answer = post(connection, "/v2/models/rec/infer", {
+                "inputs": features(metadata, one.test_rows(USERS)), "parameters": {"top_k": 20}})
+            self.assertEqual(status, 200, answer)
+            expect_best(outputs_of(answer), one.scores("whole", items), 20)
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def test_matching_pipelines_find_items(self):
+        for name, parameters in MATCHING.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                one = FromItems(pathlib.Path(FOLDER) / f"{name}.config", folder)
+                one.make_data()
+                metrics = self.check_training(one, parameters)
+                self.assertLess(metrics["recall@1"], metrics["recall@5"])
+                self.check_retrieval(one)
 
     def test_benchmarks(self):
         for name, parameters in RANKING.items():

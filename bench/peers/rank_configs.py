@@ -1,4 +1,4 @@
-"""The ranking pipelines that are timed, as text that Emblem reads and torch_rank.py builds its models from. Features and layers
+"""The ranking and matching pipelines that are timed, as text that Emblem reads and torch_rank.py builds its models from. Features and layers
 are those of TorchEasyRec's benchmark: Taobao's 16 ids with or without a click history, and Criteo's 13 numbers and 26 ids."""
 
 from criteo import FL15_ROWS
@@ -80,6 +80,16 @@ def multi_tower(batch, divide):
             "  losses { binary_cross_entropy {} }\n  metrics { auc {} }\n}\n")
 
 
+def dssm(batch, divide):
+    """Towers of TorchEasyRec's example without the history; the items of a batch are its negatives."""
+    tower = '%s_tower { input: "%s" mlp { hidden_units: [512, 256] } }'
+    return (TRAIN % (batch, ONE_LABEL) + ids(TAOBAO, 16, divide)
+            + f'model_config {{\n  feature_groups {{ group_name: "user" feature_names: {names(list(TAOBAO)[:10])} }}\n'
+            f'  feature_groups {{ group_name: "item" feature_names: {names(list(TAOBAO)[10:])} }}\n'
+            f"  dssm {{ {tower % ('user', 'user')} {tower % ('item', 'item')} output_dim: 128 similarity: COSINE temperature: 0.05\n"
+            "    in_batch_negative: true }\n  losses { softmax_cross_entropy {} }\n  metrics { recall_at_k { top_k: 1 } }\n}\n")
+
+
 def pepnet(batch, divide):
     groups = {"all": list(TAOBAO), "domain": ["pid"], "uia": ["user_id", "final_gender_code", "age_level"]}
     text = TRAIN % (batch, TWO_LABELS) + ids(TAOBAO, 16, divide) + "model_config {\n"
@@ -114,6 +124,7 @@ def pipelines(batch=8192, divide=1):
     for length in (50, 200):
         out[f"din_{length}"] = din(length, batch, divide)
     out["multi_tower"] = multi_tower(batch, divide)
+    out["dssm"] = dssm(batch, divide)
     out["pepnet"] = pepnet(batch, divide)
     deep, final = "deep { hidden_units: [512, 256, 128] }", "final { hidden_units: [64, 32] }"
     out["deepfm"] = criteo(["wide", "fm", "deep"], "deepfm { %s %s }" % (deep, final), batch, divide)

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "checkpoint/safetensors.h"
+#include "config/feature/items.h"
 #include "config/load/load.h"
 #include "core/device/device_test.h"
 #include "core/files/file.h"
@@ -33,11 +34,26 @@ std::vector<std::string> case_names() {
   return names;
 }
 
-// The files of a case: a pipeline, rows, and tensors of before ("first.") and after ("last.")
-// training.
+// The items of `drawn`, a batch of rows, become those that a sampler has drawn for `batch`.
+void add_negatives(const Batch& drawn, size_t items, Batch& batch) {
+  for (size_t i = 0; i < batch.sparse.size(); ++i) {
+    SparseColumn& column = batch.sparse[i];
+    if (column.sequence != static_cast<int32_t>(items)) continue;
+    ASSERT_TRUE(column.offsets.empty()) << "an item has one value of each feature";
+    column.keys.insert(column.keys.end(), drawn.sparse[i].keys.begin(), drawn.sparse[i].keys.end());
+  }
+  SequenceColumn& to = batch.sequences[items];
+  const SequenceColumn& from = drawn.sequences[items];
+  to.numbers.insert(to.numbers.end(), from.numbers.begin(), from.numbers.end());
+  to.offsets.back() += static_cast<int32_t>(drawn.rows);
+}
+
+// The files of a case: a pipeline, rows, those of negatives where it samples some, and tensors of
+// before ("first.") and after ("last.") training.
 struct Expected {
   explicit Expected(const std::string& name)
       : rows(kFolder + "/" + name + ".csv"),
+        negatives(kFolder + "/" + name + ".negatives.csv"),
         config(parse_pipeline(cat(read_text_file(kFolder + "/" + name + ".config"),
                                   "train_input_path: '", rows, "' model_dir: 'none'"),
                               name)),
@@ -52,7 +68,7 @@ struct Expected {
     return values;
   }
 
-  std::string rows;
+  std::string rows, negatives;
   config::PipelineConfig config;
   SafetensorsFile file;
   std::set<std::string> unused;  // tensors that nothing was compared with
@@ -88,13 +104,39 @@ class ExpectedValuesTest : public testing::TestWithParam<std::tuple<std::string,
   // the steps.
   float tolerance() const { return context_.device == Device::kCpu ? 1e-5f : 5e-5f; }
 
-  std::vector<Batch> batches(Expected& expected, const FeatureLayout& layout) {
-    LoaderOptions options = evaluation_loader_options(expected.config);
-    options.input = expected.rows;
-    Loader loader(expected.config.data_config(), layout, options);
+  std::vector<Batch> read(const config::PipelineConfig& config, const FeatureLayout& layout,
+                          const LoaderOptions& options) {
+    Loader loader(config.data_config(), layout, options);
     std::vector<Batch> batches(1);
     while (loader.next(batches.back())) batches.emplace_back();
     batches.pop_back();
+    return batches;
+  }
+
+  std::vector<Batch> batches(Expected& expected, const FeatureLayout& layout) {
+    LoaderOptions options = evaluation_loader_options(expected.config);
+    options.input = expected.rows;
+    return items_in(layout) < 0 ? read(expected.config, layout, options)
+                                : batches_with_negatives(expected, layout, options);
+  }
+
+  // Predictions draw nothing and have no labels: labels are those of a pipeline without a sampler.
+  std::vector<Batch> batches_with_negatives(Expected& expected, const FeatureLayout& layout,
+                                            LoaderOptions options) {
+    config::PipelineConfig plain = expected.config;
+    remove_sampler(&plain);
+    std::vector<Batch> labels = read(plain, layout_of(plain), options);
+    options.label_check = LabelCheck::kIgnore;
+    std::vector<Batch> batches = read(expected.config, layout, options);
+    options.input = expected.negatives;
+    options.batch_size = item_sampler_of(expected.config.data_config())->count;
+    const std::vector<Batch> drawn = read(expected.config, layout, options);
+    EXPECT_EQ(drawn.size(), batches.size());
+    for (size_t i = 0; i < batches.size(); ++i) {
+      batches[i].labels = std::move(labels.at(i).labels);
+      batches[i].sample_weights = std::move(labels[i].sample_weights);
+      add_negatives(drawn.at(i), static_cast<size_t>(items_in(layout)), batches[i]);
+    }
     return batches;
   }
 

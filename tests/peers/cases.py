@@ -249,6 +249,74 @@ feature_configs { sequence_raw_feature { feature_name: "spent" value_dim: 2 sequ
     }
 
 
+SAMPLER = """  negative_sampler { input_path: "given" num_sample: 6 attr_fields: ["item", "shop", "cost"] item_id_field: "item" }
+"""
+
+
+def matching():
+    """Rows choose items; those of negative_sampler are given in a file of their own."""
+    features = """feature_configs { raw_feature { feature_name: "size" } }
+feature_configs { id_feature { feature_name: "user" num_buckets: 12 embedding_dim: 4 value_dim: 1 } }
+feature_configs { id_feature { feature_name: "tags" num_buckets: 7 embedding_dim: 4 } }
+feature_configs { raw_feature { feature_name: "cost" value_dim: 2 } }
+""" + ITEM
+    twins = """feature_configs { id_feature { feature_name: "user_twin" num_buckets: 12 embedding_dim: 3 value_dim: 1 } }
+feature_configs { id_feature { feature_name: "item_twin" num_buckets: 7 embedding_dim: 3 value_dim: 1 } }
+"""
+    towers = """  feature_groups { group_name: "who" feature_names: ["size", "user", "tags"] }
+  feature_groups { group_name: "what" feature_names: ["item", "shop", "cost"] }
+"""
+    twin_groups = """  feature_groups { group_name: "who_twin" feature_names: "user_twin" }
+  feature_groups { group_name: "what_twin" feature_names: "item_twin" }
+"""
+    history = """  feature_groups { group_name: "past" group_type: SEQUENCE feature_names: ["past__item", "past__shop", "past__price"] }
+"""
+    in_batch, cosine = "in_batch_negative: true", "similarity: COSINE temperature: 0.3"
+    mlp = "mlp { hidden_units: [8, 6] %s }"
+    softmax = "  losses { softmax_cross_entropy {} }\n  metrics { recall_at_k { top_k: 1 } }\n"
+    sampled = labels("label") + SAMPLER
+    twins_sampled = sampled.replace('"cost"', '"cost", "item_twin"')
+
+    def two(name, settings, layers="", augment="", dim="output_dim: 3"):
+        sides = [(side, group) for side, group in (("user_tower", "who"), ("item_tower", "what"))]
+        text = " ".join('%s { input: "%s" %s %s }' % (side, group, augment % group if augment else "", mlp % layers)
+                        for side, group in sides)
+        return f"{name} {{ {text} {dim} {settings} }}"
+
+    # Where one unit gives the direction of a vector, its gradient is 0 but for rounding: Adam and AdaGrad make steps of that.
+    def case(model, groups=towers, features=features, sparse=SGD, dense=DENSE_SGD, **other):
+        return pipeline(groups, model, sparse, dense, features, losses=softmax, **other)
+
+    capsules = "capsule_config { max_k: 3 high_dim: 3 num_iters: %d routing_logits_scale: 2 squash_pow: 0.5 %s }"
+    of_user = 'user_tower { input: "who" history_input: "past" user_mlp { hidden_units: [6, 5] } %s %s concat_mlp { hidden_units: [8, 6] bias: false %s } }'
+    of_item = 'item_tower { input: "what" mlp { hidden_units: [7, 6] } }'
+    layers_of_history = "hist_seq_mlp { hidden_units: [6, 5] bias: false }"
+
+    def mind(routing, settings, layers=layers_of_history, activation="activation: 'nn.Tanh'", **other):
+        return case(f"mind {{ {of_user % (layers, routing, activation)} {of_item} output_dim: 3 simi_pow: 4 {settings} }}",
+                    towers + history, features + HISTORY, **other)
+
+    augmented, weights = 'augment_input: "%s_twin"', "amm_u_weight: 0.2 amm_i_weight: 0.3"
+    shared = features.replace('feature_name: "tags"', 'feature_name: "tags" embedding_name: "items"').replace(
+        'feature_name: "item"', 'feature_name: "item" embedding_name: "items"')
+    return {
+        "dssm": case(two("dssm", in_batch), sparse=ADAGRAD),
+        "dssm_cosine": case(two("dssm", f"{in_batch} {cosine}", dim=""), dense=DENSE_ADAM),
+        "dssm_batch_norm": case(two("dssm", f"{in_batch} {cosine}", "use_bn: true"), sparse=ADAGRAD, dense=DENSE_ADAM, data=sampled),
+        "dssm_sampled": case(two("dssm", "temperature: 0.5"), sparse=ADAGRAD, data=sampled),
+        "dssm_sampled_in_batch": case(two("dssm", f"{in_batch} {cosine}"), data=sampled, sparse=ROW_WISE),
+        "dssm_weighted": case(two("dssm", cosine), data=labels("label", weights=["w"]) + SAMPLER),
+        "dssm_v2_shared": case(two("dssm_v2", f"{in_batch} {cosine}"), features=shared, data=sampled),
+        "dat": case(two("dat", f"{in_batch} {cosine} {weights}", augment=augmented), towers + twin_groups, features + twins,
+                    ADAGRAD, DENSE_ADAM),
+        "dat_sampled": case(two("dat", f"{weights}", augment=augmented), towers + twin_groups, features + twins, ADAGRAD,
+                            data=twins_sampled),
+        "mind": mind(capsules % (3, "max_seq_len: 4"), f"{in_batch} temperature: 0.3"),
+        "mind_sampled": mind(capsules % (2, "const_caps_num: true routing_logits_stddev: 0.5"), "temperature: 0.5", data=sampled),
+        "mind_inner_product": mind(capsules % (1, ""), "similarity: INNER_PRODUCT " + in_batch, "", "", sparse=ADAGRAD),
+    }
+
+
 def all_cases():
     """Pipeline text by name."""
-    return single_task() | ranking() | numeric_embeddings() | multi_task() | sequences()
+    return single_task() | ranking() | numeric_embeddings() | multi_task() | sequences() | matching()

@@ -10,15 +10,20 @@ from features import elements, features_of, keys, numbers, padded
 
 
 class Inputs:
-    """`store` has the dense parameters, `tables` the rows of tables by name; `rows` are dicts of text by column."""
+    """`store` has the dense parameters, `tables` the rows of tables by name; `rows` are dicts of text by column, `negatives`
+    those of sampled items."""
 
-    def __init__(self, pipeline, store, tables, rows):
+    def __init__(self, pipeline, store, tables, rows, negatives=()):
         self.pipeline, self.store, self.tables, self.rows = pipeline, store, tables, rows
         self.model = pipeline.get("model_config")
         self.data = pipeline.get("data_config")
         self.features = features_of(pipeline)
         self.extra_losses = []  # [(name, value)]
         self.touched = {}  # table -> ids of this batch
+        self.items = self  # of the rows, and sampled ones
+        if negatives:
+            self.items = Inputs(pipeline, store, tables, [*rows, *negatives])
+            self.items.touched = self.touched
 
     # ---- labels and weights ----
 
@@ -194,7 +199,7 @@ class Inputs:
 
 
 MODEL_FIELDS = ("dlrm", "deepfm", "wide_and_deep", "dcn_v1", "dcn_v2", "multi_tower", "multi_tower_din", "mask_net", "wukong",
-                "xdeepfm", "rocket_launching", "mmoe", "ple", "dbmtl", "pepnet")
+                "xdeepfm", "rocket_launching", "mmoe", "ple", "dbmtl", "pepnet", "dssm", "dssm_v2", "dat", "mind")
 
 
 def model_of(model):

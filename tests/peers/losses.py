@@ -12,6 +12,8 @@ def binary_cross_entropy(logits, labels, config, sessions):
 
 def softmax_cross_entropy(logits, labels, config, sessions):
     smoothing = config.get("label_smoothing", 0.0)
+    if smoothing == 0:
+        return F.cross_entropy(logits, labels.long(), reduction="none")
     log_p = torch.log_softmax(logits, dim=1)
     chosen = log_p.gather(1, labels.long()[:, None])[:, 0]
     return -(1 - smoothing) * chosen - smoothing * log_p.mean(1)

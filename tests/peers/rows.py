@@ -82,6 +82,14 @@ def make_rows(pipeline, seed, rows=ROWS):
     return out
 
 
+def make_negatives(pipeline, seed, rows):
+    """Rows whose items are those that a sampler draws, as many for each batch of `rows`."""
+    data = pipeline.get("data_config")
+    if not data.has("negative_sampler"):
+        return []
+    return make_rows(pipeline, seed + " negatives", -(-rows // BATCH) * data.get("negative_sampler").get("num_sample"))
+
+
 def csv_text(rows):
     lines = [",".join(rows[0])] + [",".join(row.values()) for row in rows]
     return "\n".join(lines) + "\n"

@@ -12,8 +12,9 @@ from store import Store
 class Trainer:
     """In fp64: what is left of differences is the rounding of whoever is compared."""
 
-    def __init__(self, pipeline, rows, batch, seed=1):
+    def __init__(self, pipeline, rows, batch, seed=1, negatives=()):
         self.pipeline, self.rows, self.batch = pipeline, rows, batch
+        self.negatives = negatives  # as many for each batch
         self.store, self.tables = Store(seed), Store(seed + 1)
         self.forward(0)  # creates parameters
         self.store.perturb(0.1)
@@ -33,8 +34,10 @@ class Trainer:
 
     def forward(self, number):
         """Heads and loss terms of a batch; batches repeat."""
-        begin = number % self.batches() * self.batch
-        inputs = Inputs(self.pipeline, self.store, self.tables, self.rows[begin:begin + self.batch])
+        number %= self.batches()
+        begin, each = number * self.batch, len(self.negatives) // self.batches()
+        inputs = Inputs(self.pipeline, self.store, self.tables, self.rows[begin:begin + self.batch],
+                        self.negatives[number * each:(number + 1) * each])
         name, config = model_of(self.pipeline.get("model_config"))
         heads = BUILDERS[name](self.store, inputs, config)
         terms = [term for head in heads for term in loss_terms(head, inputs)] + inputs.extra_losses

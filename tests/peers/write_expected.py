@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes what Emblem's models must compute, by an independent PyTorch implementation: tests/peers/expected/NAME.config, .csv
-(rows) and .safetensors (parameters before and after training, outputs, losses). src/train/expected_values_test.cc compares.
+(rows), .negatives.csv (sampled items) and .safetensors (parameters before and after training, outputs, losses). src/train/expected_values_test.cc compares.
 
   tests/peers/write_expected.py [NAME ...]
 """
@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import save_file
 
 import cases
+from inputs import model_of
 from pbtxt import parse
-from rows import BATCH, csv_text, make_rows
+from rows import BATCH, csv_text, make_negatives, make_rows
 from train import Trainer
 
 OUT = pathlib.Path(__file__).parent / "expected"
@@ -34,8 +35,12 @@ def outputs_of(trainer, prefix):
 
 
 def adds_to_all_scores(name, trainer):
-    """Whether it adds the same to all scores of a softmax, so that it has no gradient: the bias of DIN's scores, of keys."""
+    """Whether it adds the same to all scores of a softmax, so that it has no gradient: the bias of DIN's scores, of keys, of
+    items whose scores are inner products."""
     parameter = trainer.store.parameters.get(name.removeprefix("last."))
+    _, model = model_of(trainer.pipeline.get("model_config"))
+    if name == "last.item_tower.output.0.bias" and model.get("similarity") != "COSINE":
+        return True
     return name.endswith(".bias") and (".key." in name or (("encoders." in name or "din_towers." in name) and parameter.numel() == 1))
 
 
@@ -45,17 +50,17 @@ def is_alive(trainer, first):
                if not adds_to_all_scores(name, trainer))
 
 
-def values_of(text, rows):
+def values_of(text, rows, negatives):
     """From the first seed with which all of the model takes part."""
     for seed in range(1, 100):
-        values = values_with(text, rows, seed)
+        values = values_with(text, rows, negatives, seed)
         if values is not None:
             return values
     sys.exit(f"no seed with which all parameters are trained:\n{text}")
 
 
-def values_with(text, rows, seed):
-    trainer = Trainer(parse(text), rows, BATCH, seed)
+def values_with(text, rows, negatives, seed):
+    trainer = Trainer(parse(text), rows, BATCH, seed, negatives)
     steps = STEPS if "variational_dropout" not in text else 0  # its training draws at random
     values = tensors_of(trainer, "first") | outputs_of(trainer, "first")
     losses, terms = [], {}
@@ -82,14 +87,17 @@ def main():
             rows = rows[:2 * BATCH]  # batch statistics of no element or one row are not defined
         (OUT / f"{name}.config").write_text(texts[name])
         (OUT / f"{name}.csv").write_text(csv_text(rows))
-        values = values_of(texts[name], rows)
+        negatives = make_negatives(parse(texts[name]), name, len(rows))
+        if negatives:
+            (OUT / f"{name}.negatives.csv").write_text(csv_text(negatives))
+        values = values_of(texts[name], rows, negatives)
         save_file(values, OUT / f"{name}.safetensors")
         (OUT / f"{name}.safetensors").chmod(0o644)
         print(f"{name}: {len(values)} tensors, loss {values['loss'][0]:.4f} -> {values['loss'][-1]:.4f}" if len(values["loss"])
               else f"{name}: {len(values)} tensors")
     if not sys.argv[1:]:
         for path in OUT.iterdir():
-            if path.stem not in texts:
+            if path.name.split(".")[0] not in texts:
                 path.unlink()
 
 

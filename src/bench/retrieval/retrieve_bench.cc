@@ -20,7 +20,9 @@ namespace {
 constexpr int64_t kRowsAtOnce = 4096;
 constexpr int64_t kCheckedQueries = 4, kRecallQueries = 1000, kLeastSearches = 5;
 constexpr int64_t kQueryElements = 1 << 22;  // of distinct queries
-constexpr uint64_t kSeed = 11, kItems = 1, kQueries = 2, kCenters = 3, kTopics = 4, kAllowed = 5;
+constexpr int64_t kExcludingQueries = 64;    // distinct ones, where the best items are excluded
+constexpr uint64_t kSeed = 11, kItems = 1, kQueries = 2, kCenters = 3, kTopics = 4, kAllowed = 5,
+                   kExcluded = 6;
 
 using Clock = std::chrono::steady_clock;
 
@@ -87,16 +89,45 @@ struct Catalogue {
   }
 };
 
-SearchOptions search_options(const RetrieveOptions& of, int64_t probes) {
+// Items that are not found, for each query; without lists: none.
+using Exclusions = std::vector<std::vector<int64_t>>;
+
+SearchOptions search_options(const RetrieveOptions& of, int64_t probes,
+                             const Exclusions& excluded = {}, int64_t first = 0,
+                             int64_t count = 0) {
   SearchOptions options{.k = of.top_k, .probes = probes};
   if (of.filter > 0) options.allow = {"allowed"};
+  if (!excluded.empty())
+    options.exclude.assign(excluded.begin() + first, excluded.begin() + first + count);
   return options;
+}
+
+// What users have seen: half of it are the best items of the query, which a search meets first.
+Exclusions draw_exclusions(const Context& context, const RetrieveOptions& of, const Index& index,
+                           const std::vector<float>& queries) {
+  if (of.exclude == 0) return {};
+  const int64_t count = static_cast<int64_t>(queries.size()) / of.dim, best = of.exclude / 2;
+  Exclusions lists(static_cast<size_t>(count));
+  if (best > 0) {
+    SearchOptions options = search_options(of, 1);
+    options.k = best;
+    const auto found = index.search(context, {queries.data(), count, of.dim}, options);
+    for (size_t q = 0; q < found.size(); ++q)
+      for (const ScoredItem& item : found[q]) lists[q].push_back(item.id);
+  }
+  for (size_t q = 0; q < lists.size(); ++q) {
+    Random random{kSeed, kExcluded, q << 32};
+    while (std::ssize(lists[q]) < of.exclude)
+      lists[q].push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(of.items))));
+  }
+  return lists;
 }
 
 // The best items by scores of all of them.
 std::vector<std::vector<ScoredItem>> plain_search(const Context& context, const RetrieveOptions& of,
                                                   const Catalogue& catalogue,
-                                                  std::vector<float> queries) {
+                                                  std::vector<float> queries,
+                                                  const Exclusions& excluded) {
   const int64_t count = static_cast<int64_t>(queries.size()) / of.dim;
   const auto row = [&](std::vector<float>& rows, int64_t at) {
     return std::span(rows).subspan(static_cast<size_t>(at * of.dim), static_cast<size_t>(of.dim));
@@ -115,9 +146,14 @@ std::vector<std::vector<ScoredItem>> plain_search(const Context& context, const 
         scores[q][begin + i] = {stored.score(queries.data() + q * of.dim, i), begin + i};
     }
   });
-  for (auto& all : scores) {
+  for (size_t q = 0; q < scores.size(); ++q) {
+    auto& all = scores[q];
     if (of.filter > 0)
       std::erase_if(all, [&](const ScoredItem& item) { return !is_allowed(of, item.id); });
+    if (!excluded.empty())
+      std::erase_if(all, [&](const ScoredItem& item) {
+        return std::ranges::find(excluded[q], item.id) != excluded[q].end();
+      });
     const auto k = std::min<int64_t>(of.top_k, static_cast<int64_t>(all.size()));
     std::partial_sort(all.begin(), all.begin() + k, all.end());
     all.resize(static_cast<size_t>(k));
@@ -141,26 +177,49 @@ struct SearchTimes {
 };
 
 // Searches of `users` queries, in turn those of `queries`.
-SearchTimes time_searches(const Context& context, const RetrieveOptions& of, const Index& index,
-                          const std::vector<float>& queries, int64_t users, int64_t probes) {
-  const SearchOptions options = search_options(of, probes);
-  const int64_t batches =
-      std::max<int64_t>(1, static_cast<int64_t>(queries.size()) / of.dim / users);
-  const auto search = [&](int64_t at) {
-    index.search(context, {queries.data() + at % batches * users * of.dim, users, of.dim}, options);
-  };
-  search(0);
-  SearchTimes times;
-  const auto start = Clock::now();
-  for (int64_t at = 0; at < kLeastSearches || seconds_between(start, Clock::now()) < of.seconds;
-       ++at) {
+class TimedSearches {
+ public:
+  TimedSearches(const Context& context, const RetrieveOptions& of, const Index& index,
+                const std::vector<float>& queries, int64_t users, int64_t probes,
+                const Exclusions& excluded)
+      : context_(context), of_(of), index_(index), queries_(queries), users_(users) {
+    batches_ = std::max<int64_t>(1, static_cast<int64_t>(queries.size()) / of.dim / users);
+    for (int64_t at = 0; at < (excluded.empty() ? 1 : batches_); ++at)
+      options_.push_back(search_options(of, probes, excluded, at * users, users));
+  }
+
+  void search(int64_t at) const {
+    index_.search(context_, {queries_.data() + at % batches_ * users_ * of_.dim, users_, of_.dim},
+                  options_[static_cast<size_t>(at) % options_.size()]);
+  }
+
+  void time(int64_t at) {
     const double cpu = cpu_time();
     const auto begin = Clock::now();
     search(at);
-    times.wall.push_back(seconds_between(begin, Clock::now()));
-    times.cpu.push_back(cpu_time() - cpu);
+    times_.wall.push_back(seconds_between(begin, Clock::now()));
+    times_.cpu.push_back(cpu_time() - cpu);
   }
-  return times;
+
+  const SearchTimes& times() const { return times_; }
+
+ private:
+  const Context& context_;
+  const RetrieveOptions& of_;
+  const Index& index_;
+  const std::vector<float>& queries_;
+  int64_t users_, batches_;
+  std::vector<SearchOptions> options_;  // of each batch
+  SearchTimes times_;
+};
+
+// By turns: what slows the machine down slows all of them down.
+void time_by_turns(std::vector<TimedSearches>& all, double seconds) {
+  for (const TimedSearches& each : all) each.search(0);
+  const auto start = Clock::now();
+  seconds *= static_cast<double>(all.size());
+  for (int64_t at = 0; at < kLeastSearches || seconds_between(start, Clock::now()) < seconds; ++at)
+    for (TimedSearches& each : all) each.time(at);
 }
 
 int64_t threads_of(const Context& context) {
@@ -214,6 +273,7 @@ std::string name_of(const RetrieveOptions& of, int64_t users, int64_t probes) {
   if (of.similarity == Similarity::kCosine) name += "-cosine";
   if (of.topics > 0) name += cat("-topics", of.topics);
   if (of.filter > 0) name += cat("-filter", of.filter);
+  if (of.exclude > 0) name += cat("-exclude", of.exclude);
   return name;
 }
 
@@ -228,6 +288,7 @@ void add_settings(const Context& context, const RetrieveOptions& of, const Index
                      {"kind", std::string(name_of(of.kind))},
                      {"similarity", std::string(name_of(of.similarity))},
                      {"filter", of.filter},
+                     {"exclude", of.exclude},
                      {"topics", of.topics},
                      {"device", std::string(cpu ? "cpu" : "cuda")},
                      {"threads", threads_of(context)},
@@ -260,27 +321,48 @@ struct Measured {
   const Index* exact;
   double build_seconds;
   Limits limits;
+  const std::vector<float>& queries;
+  const Exclusions& excluded;
 };
+
+double usual_seconds(const Context& context, const SearchTimes& times) {
+  return median_of(by_cpu_time(context) ? times.cpu : times.wall).value;
+}
 
 std::vector<std::vector<ScoredItem>> answers_of(const Context& context, const RetrieveOptions& of,
                                                 const Index& index,
-                                                const std::vector<float>& queries, int64_t count,
-                                                int64_t probes) {
-  return index.search(context, {queries.data(), count, of.dim}, search_options(of, probes));
+                                                const std::vector<float>& queries, int64_t wanted,
+                                                int64_t probes, const Exclusions& excluded) {
+  const int64_t count = std::min(wanted, static_cast<int64_t>(queries.size()) / of.dim);
+  return index.search(context, {queries.data(), count, of.dim},
+                      search_options(of, probes, excluded, 0, count));
 }
 
 // Of the first kRecallQueries.
 double recall_in(const Context& context, const RetrieveOptions& of, const Measured& measured,
-                 const std::vector<float>& queries, int64_t probes) {
-  return recall_of(answers_of(context, of, measured.index, queries, kRecallQueries, probes),
-                   answers_of(context, of, *measured.exact, queries, kRecallQueries, probes));
+                 int64_t probes) {
+  const auto answers = [&](const Index& index) {
+    return answers_of(context, of, index, measured.queries, kRecallQueries, probes,
+                      measured.excluded);
+  };
+  return recall_of(answers(measured.index), answers(*measured.exact));
 }
 
 BenchResult measure(const Context& context, const RetrieveOptions& of, const Measured& measured,
-                    const std::vector<float>& queries, int64_t users, int64_t probes) {
-  const SearchTimes times = time_searches(context, of, measured.index, queries, users, probes);
-  const std::vector<double>& used = by_cpu_time(context) ? times.cpu : times.wall;
-  const double seconds = *std::ranges::min_element(used), usual = median_of(used).value;
+                    int64_t users, int64_t probes) {
+  std::vector<TimedSearches> searches;  // those that count, and those that they are compared with
+  const auto add = [&](const Index& index, const Exclusions& excluded) {
+    searches.emplace_back(context, of, index, measured.queries, users, probes, excluded);
+    return searches.size() - 1;
+  };
+  const bool excludes = !measured.excluded.empty();
+  add(measured.index, measured.excluded);
+  const size_t flat = measured.exact != nullptr ? add(*measured.exact, measured.excluded) : 0,
+               plain = excludes ? add(measured.index, {}) : 0;
+  time_by_turns(searches, of.seconds);
+  const SearchTimes& times = searches.front().times();
+  const double usual = usual_seconds(context, times),
+               seconds = *std::ranges::min_element(by_cpu_time(context) ? times.cpu : times.wall);
   BenchResult result = begin_result("retrieve", name_of(of, users, probes));
   add_settings(context, of, measured.index, users, probes, result);
   result.metrics = {
@@ -291,12 +373,16 @@ BenchResult measure(const Context& context, const RetrieveOptions& of, const Mea
       {"build_seconds", {measured.build_seconds, "s", Better::kLower}},
       {"index_memory", {static_cast<double>(measured.index.memory_bytes()), "B", Better::kLower}}};
   if (measured.exact != nullptr) {
-    const double recall = recall_in(context, of, measured, queries, probes);
-    const SearchTimes flat = time_searches(context, of, *measured.exact, queries, users, probes);
-    const double flat_usual = median_of(by_cpu_time(context) ? flat.cpu : flat.wall).value;
+    const double recall = recall_in(context, of, measured, probes),
+                 flat_usual = usual_seconds(context, searches[flat].times());
     result.metrics.push_back({cat("recall_at_", of.top_k), {recall, "", Better::kHigher}});
     result.metrics.push_back({"flat_search_seconds", {flat_usual, "s", Better::kLower}});
     result.metrics.push_back({"times_flat", {flat_usual / usual, "x", Better::kHigher}});
+  }
+  if (excludes) {
+    const double without = usual_seconds(context, searches[plain].times());
+    result.metrics.push_back({"search_seconds_without_exclusion", {without, "s", Better::kLower}});
+    result.metrics.push_back({"times_without_exclusion", {usual / without, "x", Better::kLower}});
   }
   add_shares(of, context, measured.index, measured.limits, users, seconds, result);
   return result;
@@ -307,6 +393,8 @@ void check_options(const RetrieveOptions& of) {
                  "bench retrieve: items, dim and top-k must be at least 1");
   EMBLEM_REQUIRE(of.filter >= 0.0 && of.filter <= 1.0, "bench retrieve: a filter of ", of.filter,
                  " is not a share of the items, 0 to 1");
+  EMBLEM_REQUIRE(of.exclude >= 0 && of.exclude < of.items, "bench retrieve: ", of.exclude,
+                 " excluded items, expected fewer than the ", of.items, " items");
   EMBLEM_REQUIRE(!of.users.empty() && std::ranges::min(of.users) >= 1,
                  "bench retrieve: users must be numbers from 1 on, e.g. 1,16,64");
   EMBLEM_REQUIRE(!of.probes.empty() && std::ranges::min(of.probes) >= 1,
@@ -314,10 +402,11 @@ void check_options(const RetrieveOptions& of) {
 }
 
 void check_answers(const Context& context, const RetrieveOptions& of, const Catalogue& catalogue,
-                   const Index& index, const std::vector<float>& queries) {
+                   const Index& index, const std::vector<float>& queries,
+                   const Exclusions& excluded) {
   const std::vector<float> checked(queries.begin(), queries.begin() + kCheckedQueries * of.dim);
-  if (answers_of(context, of, index, queries, kCheckedQueries, 1) !=
-      plain_search(context, of, catalogue, checked))
+  if (answers_of(context, of, index, queries, kCheckedQueries, 1, excluded) !=
+      plain_search(context, of, catalogue, checked, excluded))
     throw Error(ErrorCode::kInternal,
                 "bench retrieve: the index does not find the items with the best scores");
 }
@@ -342,20 +431,25 @@ std::vector<BenchResult> bench_retrieve(const Context& context, const RetrieveOp
   const auto exact =
       of.kind == IndexKind::kFlat ? nullptr : catalogue.index(context, of, IndexKind::kFlat);
   const int64_t distinct =
-      std::max({std::ranges::max(of.users), kRecallQueries, kQueryElements / of.dim / 8});
+      of.exclude > 0
+          ? std::max(std::ranges::max(of.users), kExcludingQueries)
+          : std::max({std::ranges::max(of.users), kRecallQueries, kQueryElements / of.dim / 8});
   const std::vector<float> queries = draw_vectors(context, of, kQueries, distinct);
-  if (exact == nullptr) check_answers(context, of, catalogue, *index, queries);
+  const Exclusions excluded =
+      draw_exclusions(context, of, exact == nullptr ? *index : *exact, queries);
+  if (exact == nullptr) check_answers(context, of, catalogue, *index, queries, excluded);
   if (!of.data.empty()) {
     write_floats(of.data + "/items.f32", catalogue.vectors);
     write_floats(of.data + "/queries.f32", queries);
   }
-  const Measured measured{*index, exact.get(), build_seconds,
-                          measure_limits(context, of, *index, catalogue)};
+  const Measured measured{
+      *index, exact.get(), build_seconds, measure_limits(context, of, *index, catalogue), queries,
+      excluded};
   const std::vector<int64_t> once = {1};
   std::vector<BenchResult> results;
   for (const int64_t users : of.users) {
     for (const int64_t probes : of.kind == IndexKind::kFlat ? once : of.probes) {
-      results.push_back(measure(context, of, measured, queries, users, probes));
+      results.push_back(measure(context, of, measured, users, probes));
       show(results.back());
     }
   }

@@ -22,8 +22,9 @@ struct RetrieveOptions {
   DType dtype = DType::kF32;
   Similarity similarity = Similarity::kInnerProduct;
   IndexKind kind = IndexKind::kFlat;
-  double filter = 0.0;                 // share of the items that an attribute allows; 0: no filter
-  int64_t lists = 0;                   // of ivf_flat; 0: as IndexSettings
+  double filter = 0.0;  // share of the items that an attribute allows; 0: no filter
+  int64_t exclude = 0;  // items that are not found for a query: its best and others, half of each
+  int64_t lists = 0;    // of ivf_flat; 0: as IndexSettings
   std::vector<int64_t> probes = {16};  // of ivf_flat; one result for each
   // 0: elements are random. Otherwise items and queries lie around this many centers, which are
   // chosen as often as a power law has it.
@@ -35,9 +36,10 @@ struct RetrieveOptions {
 };
 
 // Builds an index of generated items, checks some of its answers against scores of all items
-// (flat), or measures the recall against an exact index (ivf_flat), then times searches; `show` is
-// called with each result, one for each number of users and, of ivf_flat, of probes. Throws if an
-// answer of a flat index is wrong. On a CPU with one thread, times are CPU times, so that other
+// (flat), or measures the recall against an exact index (ivf_flat), then times searches, with
+// `exclude` also those of the same queries without it; `show` is called with each result, one for
+// each number of users and, of ivf_flat, of probes. Throws if an answer of a flat index is wrong.
+// On a CPU with one thread, times are CPU times, so that other
 // work of the machine does not count.
 std::vector<BenchResult> bench_retrieve(const Context& context, const RetrieveOptions& options,
                                         const std::function<void(const BenchResult&)>& show);

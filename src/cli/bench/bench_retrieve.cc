@@ -58,6 +58,10 @@ void add_retrieve_bench(Command& bench) {
                  "What scores are");
   command.option("--filter", of.filter, "SHARE", "Only this share of the items may be found")
       .range(0, 1);
+  command
+      .option("--exclude", of.exclude, "N",
+              "Items that are not found for a query, half of them its best; also timed without")
+      .at_least(0);
   command.option("--lists", of.lists, "N", "Lists of an ivf_flat; 0: by the number of items")
       .at_least(0);
   command.list("--probes", of.probes, "N,...",

@@ -201,5 +201,48 @@ TEST_F(ItemSamplerTest, SettingsThatDoNotFitAreRefused) {
       ThrowsMessage<Error>(HasSubstr("feature \"both\" reads \"user\" and \"cate\"")));
 }
 
+// Pearson's statistic of all draws, in batches that have the same items, by the chance of each
+// item: its own weight, times one for each draw that may follow an item of the batch.
+TEST_F(ItemSamplerTest, ItemsAreDrawnByWeightAndThoseOfTheBatchThreeTimesAtMost) {
+  constexpr int kBatches = 200, kNegatives = 400;
+  const std::set<int> own = {3, 5, 6, 7, 11, 13, 14, 15, 18, 22, 23, 26, 27, 31, 35, 39};
+  std::string rows = "clk,user,item,cate,price\n";
+  for (int batch = 0; batch < kBatches; ++batch)
+    for (const int item : own)
+      rows += cat("1,1,", item, ",", cate_of(item), ",", price_of(item), "\n");
+  LoaderOptions in_order = options();
+  in_order.input = folder_.write("same.csv", rows);
+  in_order.shuffle = false;
+  in_order.epochs = 1;
+  in_order.seed = 5;
+  double sum = 0, of_batch = 0;
+  for (int item = 0; item < kItems; ++item) {
+    sum += weight_of(item);
+    of_batch += own.contains(item) ? weight_of(item) : 0;
+  }
+  const double q = of_batch / sum;
+
+  std::vector<int> drawn(kItems);
+  for (const Batch& batch : read(in_order, text("items.txt", kNegatives)))
+    for (size_t i = own.size(); i < batch.sparse[kItem].keys.size(); ++i)
+      ++drawn[static_cast<size_t>(batch.sparse[kItem].keys[i])];
+  double statistic = 0;
+  int freedom = -1;
+  for (int item = 0; item < kItems; ++item) {
+    const double again = own.contains(item) ? q * q * q : 1 + q + q * q + q * q * q;
+    const double expected = kBatches * kNegatives * weight_of(item) / sum * again;
+    const int actual = drawn[static_cast<size_t>(item)];
+    if (expected == 0) {
+      EXPECT_EQ(actual, 0) << item;
+      continue;
+    }
+    statistic += (actual - expected) * (actual - expected) / expected;
+    ++freedom;
+  }
+  EXPECT_EQ(freedom, 29);
+  EXPECT_LT(statistic, 58.3);  // one of a thousand seeds is above it
+  EXPECT_GT(statistic, 9.2);   // or below this one
+}
+
 }  // namespace
 }  // namespace emblem

@@ -156,6 +156,7 @@ RetrievalMetrics::RetrievalMetrics(std::vector<int64_t> most) {
 
 void RetrievalMetrics::add(std::span<const int64_t> found, std::span<const int64_t> chosen) {
   ++users_;
+  chosen_ += std::ssize(chosen);
   for (Sums& sums : sums_) {
     const int64_t last = std::min(sums.k, std::ssize(found));
     double gain = 0, best_gain = 0;
@@ -170,6 +171,7 @@ void RetrievalMetrics::add(std::span<const int64_t> found, std::span<const int64
       best_gain += 1 / std::log2(rank + 1);
     sums.recall += static_cast<double>(hits) / static_cast<double>(chosen_count);
     sums.hits += hits > 0 ? 1 : 0;
+    sums.found += hits;
     sums.ndcg += gain / best_gain;
     sums.reciprocal_rank += first > 0 ? 1 / static_cast<double>(first) : 0;
   }
@@ -183,6 +185,8 @@ std::map<std::string, double> RetrievalMetrics::values() const {
     values[cat("full_hit_rate@", sums.k)] = sums.hits / users;
     values[cat("full_ndcg@", sums.k)] = sums.ndcg / users;
     values[cat("full_mrr@", sums.k)] = sums.reciprocal_rank / users;
+    values[cat("hitrate@", sums.k)] =
+        static_cast<double>(sums.found) / static_cast<double>(chosen_);
   }
   return values;
 }

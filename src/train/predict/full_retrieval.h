@@ -33,7 +33,8 @@ class RetrievalMetrics {
   void add(std::span<const int64_t> found, std::span<const int64_t> chosen);
 
   // Means over users: full_recall@k (share of the chosen items that are found), full_hit_rate@k
-  // (share of users with at least one), full_ndcg@k, full_mrr@k (one by the rank of the first).
+  // (share of users with at least one), full_ndcg@k, full_mrr@k (one by the rank of the first). And
+  // hitrate@k, as TorchEasyRec has it: found items of all users, divided by their chosen ones.
   std::map<std::string, double> values() const;
   int64_t users() const { return users_; }
 
@@ -41,10 +42,11 @@ class RetrievalMetrics {
   struct Sums {
     int64_t k;
     double recall = 0, hits = 0, ndcg = 0, reciprocal_rank = 0;
+    int64_t found = 0;  // chosen items, of all users
   };
 
   std::vector<Sums> sums_;  // for each k
-  int64_t users_ = 0;
+  int64_t users_ = 0, chosen_ = 0;
 };
 
 // Searches all items for each user, exactly. A user has the features of its first row. Chosen items

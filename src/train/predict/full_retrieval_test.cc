@@ -17,7 +17,7 @@ TEST(RetrievalMetrics, AreThoseOfTheDefinitions) {
   const auto values = metrics.values();
   const auto gain = [](int rank) { return 1 / std::log2(rank + 1); };
   EXPECT_EQ(metrics.users(), 2);
-  EXPECT_EQ(values.size(), 8u);
+  EXPECT_EQ(values.size(), 10u);
   EXPECT_DOUBLE_EQ(values.at("full_recall@2"), 1. / 3 / 2);
   EXPECT_DOUBLE_EQ(values.at("full_recall@5"), 2. / 3 / 2);
   EXPECT_DOUBLE_EQ(values.at("full_hit_rate@2"), .5);
@@ -25,6 +25,8 @@ TEST(RetrievalMetrics, AreThoseOfTheDefinitions) {
   EXPECT_DOUBLE_EQ(values.at("full_ndcg@5"),
                    (gain(2) + gain(4)) / (gain(1) + gain(2) + gain(3)) / 2);
   EXPECT_DOUBLE_EQ(values.at("full_mrr@5"), .25);
+  EXPECT_DOUBLE_EQ(values.at("hitrate@2"), 1. / 4);
+  EXPECT_DOUBLE_EQ(values.at("hitrate@5"), 2. / 4);
 }
 
 TEST(RetrievalMetrics, OfAPerfectListAreOne) {
