@@ -11,7 +11,7 @@ CublasLt load() {
   const DynamicLibrary library(
       cat("libcublasLt.so.", major),
       cat("matrix products on a GPU need it: install the libraries of CUDA ", major,
-          " or add their folder to LD_LIBRARY_PATH"));
+          " (in Python: pip install nvidia-cublas), or add their folder to LD_LIBRARY_PATH"));
   CublasLt lt;
   library.find("cublasLtCreate", lt.create);
   library.find("cublasLtDestroy", lt.destroy);
