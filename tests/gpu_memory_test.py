@@ -70,7 +70,7 @@ class GpuMemory(EmblemTest):
     def test_a_gpu_that_another_process_has_filled(self):
         with Holder(left=20):
             done = run("train", "--config", self.config, "--model-dir", self.folder / "full", "--device", "cuda")
-            self.fail_with(done, "--device cuda: the GPU", "other processes hold the rest", "nvidia-smi")
+            self.fail_with(done, "device cuda: the GPU", "other processes hold the rest", "nvidia-smi")
         self.succeed(run("train", "--config", self.config, "--model-dir", self.folder / "full", "--device", "cuda"))
 
     def test_too_little_memory_for_the_tables(self):

@@ -30,7 +30,7 @@ def use_test_clients(*packages):
     if not missing:
         return
     if python.exists() and pathlib.Path(sys.prefix) != python.parent.parent:
-        os.execv(python, [str(python), *sys.argv])
+        os.execv(python, [str(python), *sys.orig_argv[1:]])
     print(f"skipped: needs {' and '.join(missing)}; tools/test_clients.sh installs it")
     sys.exit(SKIPPED)
 

@@ -6,4 +6,4 @@ from python_package import TESTS, run_suite, use_package
 use_package()
 sys.path.insert(0, str(TESTS / "slow"))
 if __name__ == "__main__":
-    run_suite("check_estimator", "misuse", "ray")
+    run_suite("misuse", "ray")

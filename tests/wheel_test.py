@@ -86,6 +86,15 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertIn("level", made.stdout)
 
+    def test_extras_name_what_they_need(self):
+        archive = zipfile.ZipFile(self.wheel)
+        name, = (one for one in archive.namelist() if one.endswith("dist-info/METADATA"))
+        said = archive.read(name).decode()
+        for extra, package in (("cuda", "nvidia-cublas"), ("cuda", "nvidia-nccl-cu13"), ("sklearn", "scikit-learn"),
+                               ("plot", "matplotlib")):
+            self.assertIn(f"Provides-Extra: {extra}\n", said)
+            self.assertRegex(said, f'Requires-Dist: {package}[^;\\n]*; ?extra == "{extra}"')
+
     def test_every_library_has_its_license(self):
         names = zipfile.ZipFile(self.wheel).namelist()
         licenses = " ".join(name for name in names if "/licenses/" in name)

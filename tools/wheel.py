@@ -56,6 +56,13 @@ License: Apache-2.0
 Requires-Python: >=3.10
 Requires-Dist: numpy
 Requires-Dist: nanobind-backend>=1,<2
+Provides-Extra: cuda
+Requires-Dist: nvidia-cublas>=13,<14; extra == "cuda"
+Requires-Dist: nvidia-nccl-cu13; extra == "cuda"
+Provides-Extra: sklearn
+Requires-Dist: scikit-learn>=1.6; extra == "sklearn"
+Provides-Extra: plot
+Requires-Dist: matplotlib; extra == "plot"
 Description-Content-Type: text/markdown
 
 {(SOURCE / 'docs/python.md').read_text()}"""

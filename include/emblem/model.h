@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,19 @@ EMBLEM_PUBLIC {
     double seconds = 0;
   };
 
+  // The rows that an evaluation read, bad ones not included.
+  struct EvaluatedRows {
+    int64_t rows = 0;
+    std::span<const float> labels;       // [rows, labels of the pipeline], NaN where a row has none
+    std::span<const float> predictions;  // [rows, columns], as Model::predict gives them
+  };
+
+  // Metrics that the caller computes, beside those of the pipeline: values by name.
+  struct OwnMetrics {
+    std::vector<std::string> names;
+    std::function<std::map<std::string, double>(const EvaluatedRows& rows)> compute;
+  };
+
   struct Predictions {
     // "prediction" for a model of one probability or number; else a name per output and class.
     std::vector<std::string> columns;
@@ -49,7 +63,7 @@ EMBLEM_PUBLIC {
     Model& operator=(Model&&) noexcept;
 
     // Data without rows: what the model's pipeline evaluates on. Labels are needed.
-    Evaluation evaluate(const Data& data = {});
+    Evaluation evaluate(const Data& data = {}, const OwnMetrics& own_metrics = {});
     // A prediction for each row. Labels are not read and may be missing. `outputs` names outputs of
     // the model, as "probs_ctr"; empty: a probability, number or class probabilities of each tower.
     Predictions predict(const Data& data, const std::vector<std::string>& outputs = {});

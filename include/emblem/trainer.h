@@ -57,6 +57,9 @@ EMBLEM_PUBLIC {
     std::function<void(const std::string& text)> on_warning;
     // While an evaluation runs: rows so far and rows in all (0: not known).
     std::function<void(int64_t rows, int64_t expected_rows)> on_evaluating;
+    // Computed by every evaluation; early stopping may watch them, with its higher_is_better set.
+    // The constructor tries them on a batch first. For one process alone.
+    OwnMetrics own_metrics;
     std::function<bool()> is_cancelled;  // true ends the run; close() then saves a checkpoint
   };
 

@@ -15,12 +15,15 @@ from emblem.index import Index
 from emblem.launching import launch
 from emblem.model import Evaluation, Model, load
 from emblem.pipeline import Pipeline, init
+from emblem.predictor import Predictor
 from emblem.serving import Client, serve
 from emblem.table import Table
-from emblem.training import TrainingResult, cv, train
+from emblem.training import TrainingResult, train
+from emblem.validation import cv
+from emblem.versions import show_versions
 
-__all__ = ["Client", "Data", "Error", "Evaluation", "Index", "Model", "Pipeline", "Table", "TrainingResult", "cv", "init", "launch",
-           "load", "serve", "set_log_level", "train"]
+__all__ = ["Client", "Data", "Error", "Evaluation", "Index", "Model", "Pipeline", "Predictor", "Table", "TrainingResult", "cv", "init",
+           "launch", "load", "serve", "set_log_level", "show_versions", "train"]
 
 
 if TYPE_CHECKING:

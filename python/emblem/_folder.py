@@ -12,7 +12,11 @@ class TemporaryFolder:
 
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="emblem-")
-        weakref.finalize(self, _remove, self.name, os.getpid())
+        self._end = weakref.finalize(self, _remove, self.name, os.getpid())
+
+    def keep(self) -> None:
+        """It stays where it is."""
+        self._end.detach()
 
 
 def _remove(path: str, owner: int) -> None:

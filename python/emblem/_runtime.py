@@ -4,12 +4,14 @@ from __future__ import annotations
 import atexit
 import importlib.metadata
 import logging
+import numbers
 import pathlib
 import warnings
-from typing import Any, Union
+from typing import Any, Dict, Union
 
 DISTRIBUTION = "emblem-recsys"  # on PyPI, "emblem" is another project with the same import name
 LOG = logging.getLogger("emblem")
+_KINDS: Dict[type, str] = {numbers.Integral: "a whole number", numbers.Real: "a number", str: "text"}
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 
 
@@ -23,6 +25,13 @@ class Error(Exception):
 
     def __reduce__(self) -> Any:
         return Error, (str(self), self.code)
+
+
+def require(kind: type, **given: Any) -> None:
+    """Throws TypeError for an argument that is not of this kind: numbers.Integral, numbers.Real, str."""
+    for name, value in given.items():
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected {_KINDS[kind]}")
 
 
 def _warn_of_clash() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -17,7 +17,7 @@ _TIME_UNITS = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "D": "day", "h": "s
 _NUMPY_UNIT = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "day": "D"}
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     """A column as the engine takes it."""
     name: str
     values: Any  # a contiguous array of numbers, or a list of texts
@@ -26,7 +26,7 @@ class _Column(NamedTuple):
     time_unit: str = ""
 
 
-class _NeedsArrow(Exception):
+class NeedsArrow(Exception):
     """A column that only Arrow has a type for."""
 
 
@@ -67,6 +67,40 @@ class Data:
     def __repr__(self) -> str:
         what = f"{self.rows} rows" if self.is_in_memory else "iterator" if self.core.is_streamed else "files"
         return f"emblem.Data({what})"
+
+
+def column_names(source: Any) -> Optional[List[str]]:
+    """The columns of a frame, a table or an array; None where they are not known before they are read."""
+    if isinstance(source, Data):
+        return column_names(source._source)
+    if isinstance(source, dict):
+        return [str(name) for name in source]
+    if isinstance(source, np.ndarray):
+        names = source.dtype.names
+        return list(names) if names is not None else [f"x{at}" for at in range(source.shape[1])] if source.ndim == 2 else None
+    if isinstance(source, (list, tuple)) and source and not isinstance(source[0], (str, os.PathLike)):
+        return column_names(source[0])
+    names = getattr(source, "column_names", getattr(source, "columns", None))
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+def named(source: Any, argument: str, columns: Iterable[Union[str, int]]) -> List[str]:
+    """The names of columns that are given by name or by position."""
+    if isinstance(columns, (str, int)):
+        columns = [columns]
+    names, made = column_names(source), []
+    for column in columns:
+        if isinstance(column, str):
+            made.append(column)
+            continue
+        if names is None:
+            raise Error(f"{argument} has the position {column}, but the columns of a {type(source).__name__} are not known before "
+                        "they are read; give names", "invalid_argument")
+        if not isinstance(column, (int, np.integer)) or not -len(names) <= column < len(names):
+            raise Error(f"{argument} has {column!r}; expected names of columns, or positions of 0 to {len(names) - 1}",
+                        "invalid_argument")
+        made.append(names[column])
+    return made
 
 
 def is_read_once(source: Any) -> bool:
@@ -182,8 +216,8 @@ def _of_columns(columns: Any) -> _core.Data:
     if not columns:
         raise Error("the data have no columns; expected at least one", "invalid_argument")
     try:
-        made = [_column(str(name), values) for name, values in columns.items()]
-    except _NeedsArrow as problem:
+        made = [to_column(str(name), values) for name, values in columns.items()]
+    except NeedsArrow as problem:
         return _through_arrow(columns, str(problem))
     lengths = [len(column.offsets) - 1 if column.offsets is not None else len(column.values) for column in made]
     for column, length in zip(made, lengths):
@@ -217,24 +251,24 @@ def _in_one_line(error: BaseException) -> str:
     return " ".join(str(part) for part in error.args).replace("\n", " ").strip() or type(error).__name__
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     pandas = sys.modules.get("pandas")
     return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT)) or (
         isinstance(value, float) and value != value)
 
 
-def _column(name: str, values: Any) -> _Column:
-    array = values if isinstance(values, np.ndarray) else np.asarray(_plain(values), dtype=_dtype(values))
+def to_column(name: str, values: Any) -> Column:
+    array = values if isinstance(values, np.ndarray) else _as_array(_plain(values))
     if array.ndim == 2 and array.dtype != object:  # vectors
         offsets = np.arange(0, array.size + 1, array.shape[1], dtype=np.int32) if array.shape[1] else None
-        return _Column(name, _numbers(name, array.reshape(-1)), None, offsets)
+        return Column(name, _numbers(name, array.reshape(-1)), None, offsets)
     if array.ndim != 1:
         raise Error(f"column {name!r} has {array.ndim} dimensions; expected one", "invalid_argument")
     if array.dtype.kind in "US":
-        return _Column(name, [value if isinstance(value, str) else value.decode() for value in array.tolist()])
+        return Column(name, [value if isinstance(value, str) else value.decode() for value in array.tolist()])
     if array.dtype.kind == "M":
         return _times(name, array)
-    return _objects(name, array.tolist()) if array.dtype == object else _Column(name, _numbers(name, array))
+    return _objects(name, array.tolist()) if array.dtype == object else Column(name, _numbers(name, array))
 
 
 # Types of columns of pandas' own become arrays of NumPy's, or objects, in which missing values are what they are.
@@ -247,39 +281,40 @@ def _plain(values: Any) -> Any:
     return values.astype(object)
 
 
-def _dtype(values: Any) -> Any:
+# Lists of other than numbers stay objects: lists of lists of one length are no matrix.
+def _as_array(values: Any) -> np.ndarray:
     if isinstance(values, (list, tuple)) and any(not isinstance(value, (int, float, bool, np.number)) for value in values):
-        return object
-    return None
+        return np.fromiter(values, object, len(values))
+    return np.asarray(values)
 
 
 def _numbers(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype not in _AS_THEY_ARE:
         kind = array.dtype.kind
         if kind == "m":
-            raise _NeedsArrow(f"column {name!r} holds durations")
+            raise NeedsArrow(f"column {name!r} holds durations")
         if kind not in "biuf":
             raise Error(f"column {name!r} is of type {array.dtype}; expected numbers, bools or text", "invalid_argument")
         if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-            raise _NeedsArrow(f"column {name!r} has uint64 values above 2^63-1")
+            raise NeedsArrow(f"column {name!r} has uint64 values above 2^63-1")
         array = array.astype(np.float32 if kind == "f" and array.dtype.itemsize < 4 else np.float64 if kind == "f" else np.int64)
     return np.ascontiguousarray(array)
 
 
-def _times(name: str, array: np.ndarray) -> _Column:
+def _times(name: str, array: np.ndarray) -> Column:
     unit = _TIME_UNITS.get(np.datetime_data(array.dtype)[0])
     if unit is None:
-        raise _NeedsArrow(f"column {name!r} is of type {array.dtype}")
+        raise NeedsArrow(f"column {name!r} is of type {array.dtype}")
     ticks = array.astype(f"M8[{_NUMPY_UNIT[unit]}]")
     missing = np.isnat(ticks)
     values = ticks.view(np.int64)
     if unit == "day":
         values = np.where(missing, 0, values).astype(np.int32)
-    return _Column(name, np.ascontiguousarray(values), missing.astype(np.uint8) if missing.any() else None, None, unit)
+    return Column(name, np.ascontiguousarray(values), missing.astype(np.uint8) if missing.any() else None, None, unit)
 
 
-def _objects(name: str, values: list) -> _Column:
-    missing = np.fromiter((_is_missing(value) for value in values), dtype=np.uint8, count=len(values))
+def _objects(name: str, values: list) -> Column:
+    missing = np.fromiter((is_missing(value) for value in values), dtype=np.uint8, count=len(values))
     known = [value for value, gone in zip(values, missing) if not gone]
     marks = missing if missing.any() else None
 
@@ -290,25 +325,25 @@ def _objects(name: str, values: list) -> _Column:
         return _lists(name, values, missing)
     if are(bool, np.bool_) or are(int, np.integer) and not any(isinstance(value, bool) for value in known):
         try:
-            return _Column(name, np.array([0 if gone else int(value) for value, gone in zip(values, missing)], np.int64), marks)
+            return Column(name, np.array([0 if gone else int(value) for value, gone in zip(values, missing)], np.int64), marks)
         except OverflowError:
-            raise _NeedsArrow(f"column {name!r} has whole numbers of more than 64 bits, or above 2^63-1") from None
+            raise NeedsArrow(f"column {name!r} has whole numbers of more than 64 bits, or above 2^63-1") from None
     if are(int, float, np.number):
-        return _Column(name, np.array([np.nan if gone else float(value) for value, gone in zip(values, missing)]))
+        return Column(name, np.array([np.nan if gone else float(value) for value, gone in zip(values, missing)]))
     if known and not are(str, bytes, int, float, bool, np.number, np.bool_, np.str_):
         odd = next(value for value in known if not isinstance(value, str))
-        raise _NeedsArrow(f"column {name!r} holds values of type {type(odd).__name__}")
-    return _Column(name, ["" if gone else value.decode() if isinstance(value, bytes) else str(value)
+        raise NeedsArrow(f"column {name!r} holds values of type {type(odd).__name__}")
+    return Column(name, ["" if gone else value.decode() if isinstance(value, bytes) else str(value)
                           for value, gone in zip(values, missing)], marks)
 
 
-def _lists(name: str, values: list, missing: np.ndarray) -> _Column:
+def _lists(name: str, values: list, missing: np.ndarray) -> Column:
     lengths = [0 if gone else len(value) for value, gone in zip(values, missing)]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     flat = [item for value, gone in zip(values, missing) if not gone for item in value]
     if not flat:
-        return _Column(name, np.zeros(0, np.int64), None, offsets)
-    inner = _column(name, flat)
+        return Column(name, np.zeros(0, np.int64), None, offsets)
+    inner = to_column(name, flat)
     if inner.offsets is not None:
-        raise _NeedsArrow(f"column {name!r} holds lists of lists")
+        raise NeedsArrow(f"column {name!r} holds lists of lists")
     return inner._replace(offsets=offsets)

@@ -6,7 +6,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from emblem import _core
+from emblem import _core, _cuda
 from emblem._arrays import array, floats, integers
 from emblem._runtime import Error
 
@@ -37,6 +37,7 @@ class Index:
                  device: str = "cpu", threads: int = 0) -> None:
         made = floats("vectors", vectors, 2)
         names = list(attributes or {})
+        _cuda.load(device)
         self.core = _core.Index(made.shape[1], similarity=similarity, value_type=value_type, kind=kind, lists=lists, seed=seed,
                                 attributes=names, device=device, threads=threads)
         self.add(made, np.arange(len(made)) if ids is None else ids, attributes=attributes)
@@ -47,6 +48,7 @@ class Index:
     def load(cls, folder: Union[str, os.PathLike], *, device: str = "cpu", threads: int = 0) -> Index:
         """The folder of `save`, or the folder "index" in a version that `emblem index` has written."""
         index = cls.__new__(cls)
+        _cuda.load(device)
         index.core = _core.Index.load(os.fspath(folder), device, threads)
         return index
 

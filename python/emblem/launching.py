@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import IO, List, Mapping, Optional, Sequence, Union
 
+from emblem._cuda import environment
 from emblem._runtime import PROGRAM, Error
 
 RANKS_FROM = "EMBLEM_RANKS_FROM"  # tells emblem.train whose variables say which rank it is
@@ -37,7 +38,7 @@ def launch(script: Union[str, os.PathLike], *arguments: str, ranks: Optional[int
         command += ["--hosts", hosts if isinstance(hosts, str) else ",".join(hosts)]
     command += ["--restarts", str(restarts), *options, "--program", sys.executable, "--", os.fspath(script), *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, RANKS_FROM: "torchrun", **(env or {})})
+                               env=environment({**os.environ, RANKS_FROM: "torchrun", **(env or {})}))
     lines: List[str] = []
     readers = [threading.Thread(target=_pass_on, args=(process.stdout, sys.stdout, None), daemon=True),
                threading.Thread(target=_pass_on, args=(process.stderr, sys.stderr, lines), daemon=True)]

@@ -3,19 +3,22 @@ from __future__ import annotations
 
 import collections.abc
 import html
+import numbers
 import os
 import pathlib
 import shutil
 import tempfile
+import warnings
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from emblem import _core
+from emblem import _core, _cuda
 from emblem._arrays import integers
 from emblem._folder import TemporaryFolder
-from emblem._runtime import Error
-from emblem.data import Data, to_core
+from emblem._metrics import OwnMetrics
+from emblem._runtime import Error, require
+from emblem.data import to_core
 from emblem.index import Index, best_of_rows
 from emblem.pipeline import Pipeline
 
@@ -67,8 +70,11 @@ class Model:
 
     def __init__(self, checkpoint: Union[str, os.PathLike], *, device: str = "cpu", threads: int = 0, precision: str = "",
                  folder: Optional[TemporaryFolder] = None, history: Any = None) -> None:
+        require(str, device=device, precision=precision)
+        require(numbers.Integral, threads=threads)
         self._options = {"device": device, "threads": threads, "precision": precision}
         self._folder = folder  # a temporary one, which goes with the model
+        _cuda.load(device)
         self.core = _core.Model(os.fspath(checkpoint), device=device, threads=threads, precision=precision)
         self.history = history  # of the training, where emblem.train made the model
         self.items: Optional[Items] = None  # of index_items
@@ -87,15 +93,8 @@ class Model:
 
     def evaluate(self, data: Any = None, metrics: Optional[Mapping[str, Callable]] = None) -> Evaluation:
         """Metrics over `data`, which have labels; by default over what the pipeline evaluates on. metrics: further ones, functions
-        of labels and predictions, of rows in memory."""
-        data = data if data is None or isinstance(data, Data) else Data(data)
-        found = Evaluation(self.core.evaluate() if data is None else self.core.evaluate(data.core))
-        if metrics:
-            from emblem.training import own_metrics
-            if data is None or not data.is_in_memory:
-                raise Error("metrics of one's own need rows in memory", "invalid_argument")
-            found.metrics.update(own_metrics(self, metrics, data, self.pipeline))
-        return found
+        of labels (as numbers) and predictions."""
+        return Evaluation(self.core.evaluate(to_core(data), OwnMetrics(metrics) if metrics else None))
 
     def predict(self, data: Any, outputs: Optional[Sequence[str]] = None) -> np.ndarray:
         """A float32 array: [rows], or [rows, columns] where the model gives several numbers, in the order of the rows. Their
@@ -216,7 +215,15 @@ class Model:
                 raise Error(f"the pickled model names {name!r}, which leads out of its folder", "corruption")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(contents)
-        Model.__init__(self, root, folder=folder, history=state["history"], **state["options"])
+        options = dict(state["options"])
+        try:
+            Model.__init__(self, root, folder=folder, history=state["history"], **options)
+        except Error as error:
+            if options["device"] == "cpu":
+                raise
+            options["device"] = "cpu"  # fails as well where the device was not the reason
+            Model.__init__(self, root, folder=folder, history=state["history"], **options)
+            warnings.warn(f"the model that was pickled on a GPU computes on CPUs here: {error}", stacklevel=2)
 
 
 def load(checkpoint: Union[str, os.PathLike], *, device: str = "cpu", threads: int = 0, precision: str = "") -> Model:

@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import html
+import numbers as kinds
 import os
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from emblem import _core
-from emblem._runtime import Error
-from emblem.data import is_read_once, to_core
+from emblem import _core, _cuda
+from emblem._runtime import LOG, Error, require
+from emblem.data import is_read_once, named, to_core
 from emblem.progress import Progress
 
 
@@ -123,8 +124,12 @@ class Pipeline:
                  warnings: Iterable[str] = ()) -> None:
         if isinstance(source, _core.Pipeline):
             self.core = source
-        elif isinstance(source, os.PathLike) or "\n" not in source and os.path.exists(source):
+        elif isinstance(source, os.PathLike) or isinstance(source, str) and _is_path(source):
+            if not os.path.exists(source):
+                raise Error(f"there is no pipeline {os.fspath(source)}", "not_found")
             self.core = _core.Pipeline.from_file(os.fspath(source))
+        elif not isinstance(source, str):
+            raise TypeError(f"a pipeline is a {type(source).__name__}; expected an emblem.Pipeline, its path or its text")
         else:
             self.core = _core.Pipeline.from_text(source)
         self.summary = summary  # a table of the columns, where `init` made it
@@ -203,6 +208,11 @@ class Pipeline:
         return _restore, (self.text, self.summary, self.warnings)
 
 
+# Text of a pipeline has fields, "name: value" or "name { ... }".
+def _is_path(text: str) -> bool:
+    return "\n" not in text and (os.path.exists(text) or text.endswith(".config") or bool(text.strip()) and not set(text) & set(":{"))
+
+
 def _restore(text: str, summary: str, warnings: List[str]) -> Pipeline:
     return Pipeline(_core.Pipeline.from_text(text), summary, warnings)
 
@@ -276,15 +286,18 @@ def _text_of(value: Any) -> str:
 
 _TUNING_STEPS = 100_000
 
+Columns = Iterable[Union[str, int]]  # by name or by position
+
 
 def init(data: Any, label: Optional[str] = None, *, label_positive: Any = "", task: str = "", weight: str = "", model: str = "",
-         categories: Iterable[str] = (), numbers: Iterable[str] = (), skipped: Iterable[str] = (), valid: Any = None,
+         categories: Columns = (), numbers: Columns = (), skipped: Columns = (), valid: Any = None,
          holdout: Optional[float] = None, rows: int = 200_000, tune: Union[bool, int] = False, seed: int = 1, device: str = "cpu",
          threads: int = 0, progress: Optional[bool] = None) -> Pipeline:
     """The pipeline that `emblem init` writes for these data: features, model and settings by what a sample of the rows says.
 
-    label: the column to predict. task: "binary", "classes" or "number" (by default what the values say). valid: rows
-    that evaluations read; without them `holdout`, a share of the data, 0 for none.
+    label: the column to predict. task: "binary", "classes" or "number" (by default what the values say). categories, numbers,
+    skipped: columns, by name or position, that are read as such, or not at all. valid: rows that evaluations read; without
+    them `holdout`, a share of the data, 0 for none.
     tune: training steps to spend on a search for width, rates, regularization and the like, which compares by rows that it
     keeps from `data`, never by `valid`; True: 100,000. `seed` decides which rows and what its trainings draw. What was tried
     is in the summary. Ctrl-C ends the search by KeyboardInterrupt."""
@@ -296,17 +309,24 @@ def init(data: Any, label: Optional[str] = None, *, label_positive: Any = "", ta
     given = to_core(data)
     if given is None:
         raise Error("no data is given; expected rows or files", "invalid_argument")
+    require(str, label=label or "", task=task, weight=weight, model=model, device=device)
+    require(kinds.Integral, rows=rows, tune=int(tune) if isinstance(tune, bool) else tune, seed=seed, threads=threads)
+    require(kinds.Real, holdout=0 if holdout is None else holdout)
+    chosen = {"categories": categories, "numbers": numbers, "skipped": skipped}
+    columns = {name: named(data, name, given) for name, given in chosen.items()}
+    _cuda.load(device)
     steps = _TUNING_STEPS if tune is True else int(tune)
     bar = Progress(progress if steps else False)
     try:
         core, summary, warnings = _core.init(
             given, label or "", label_positive=str(label_positive), task=task, weight=weight, model=model,
-            categories=list(categories), numbers=list(numbers), skipped=list(skipped),
             valid=to_core(valid), holdout=-1.0 if holdout is None else float(holdout), sampled_rows=rows,
-            tune=steps, seed=seed, device=device, threads=threads,
+            tune=steps, seed=seed, device=device, threads=threads, **columns,
             on_tuning=(lambda done, trial: bar.update_tuning(done, steps, trial)) if bar.is_shown else None)
     finally:
         bar.close()
+    for warning in warnings:
+        LOG.warning("%s", warning)
     return Pipeline(core, summary, warnings)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from typing import Any, Optional, TextIO
+from typing import Any, Mapping, Optional, TextIO
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 class Progress:
-    """One line on stderr: share, bar, rows, time, time left, speed, loss, the last evaluation. Nothing where stderr is
-    neither a terminal nor a notebook.
+    """One line on stderr: share, bar, rows, time, time left, speed, loss, the last evaluation; at the end, outcome, metrics and
+    time. Nothing where stderr is neither a terminal nor a notebook.
 
     >>> import io
     >>> stream = io.StringIO()
@@ -19,6 +19,9 @@ class Progress:
     >>> bar.update({"rows": 50, "expected_rows": 100, "loss": 0.25, "samples_per_second": 10.0, "epoch": 0})
     >>> stream.getvalue().strip()
     '50 %|██████      | 50/100 00:00<00:05, 10 rows/s, loss 0.25'
+    >>> bar.finish("finished after 3 steps", {"auc": 0.75})
+    >>> stream.getvalue().split("\\r")[-1]
+    'finished after 3 steps, auc 0.75, 00:00\\n'
     """
 
     def __init__(self, shown: Optional[bool] = None, stream: Optional[TextIO] = None, width: int = 0,
@@ -68,11 +71,20 @@ class Progress:
         self.stream.flush()
         self._shown_width = len(line)
 
-    def close(self) -> None:
+    def close(self, last: str = "") -> None:
+        """Removes the bar, and leaves the line `last` where it was."""
         if self._shown_width:
             self.stream.write("\r" + " " * self._shown_width + "\r")
+        if last and self.is_shown:
+            self.stream.write(last + "\n")
+        if self._shown_width or last and self.is_shown:
             self.stream.flush()
-            self._shown_width = 0
+        self._shown_width = 0
+
+    def finish(self, outcome: str, metrics: Mapping[str, float]) -> None:
+        """Leaves a line of how it ended: outcome, metrics, time."""
+        found = "".join(f", {name} {value:.4g}" for name, value in list(metrics.items())[:3])
+        self.close(f"{outcome}{found}, {_clock_time(self._clock() - self._begin)}")
 
 
 def _bar(share: float, width: int) -> str:

@@ -4,12 +4,23 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from emblem.data import Data
+try:
+    import sklearn
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.class_weight import compute_sample_weight
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+except ImportError:
+    found = f"{sklearn.__version__} is installed" if "sklearn" in globals() else "it is not installed"
+    raise ImportError(f"the estimators need scikit-learn 1.6 or newer, but {found}: pip install --upgrade scikit-learn, or "
+                      "emblem-recsys with the extra [sklearn]") from None
+
+from emblem._runtime import Error
+from emblem._tensors import columns_of
+from emblem.data import Data, named
+from emblem.pipeline import Columns as Chosen
 from emblem.pipeline import Pipeline, init
 from emblem.training import train
 
@@ -21,46 +32,59 @@ Columns = Dict[str, Any]
 
 class _Estimator(BaseEstimator):
     """model: one of `emblem init --model`; "" chooses. settings: {field: value} of the pipeline. epochs: passes over the rows;
-    None: until a held-out tenth of the rows (or `eval_set`) shows no gain."""
+    None: until a held-out tenth of the rows (or `eval_set`) shows no gain. categories: columns, by name or position, whose
+    numbers are codes. verbose: whether a bar is shown."""
 
     def __init__(self, model: str = "", epochs: Optional[int] = None, settings: Optional[Mapping[str, Any]] = None,
-                 random_state: Any = None, device: str = "cpu", threads: int = 0) -> None:
+                 random_state: Any = None, device: str = "cpu", threads: int = 0, categories: Optional[Chosen] = None,
+                 verbose: int = 0) -> None:
         self.model = model
         self.epochs = epochs
         self.settings = settings
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.categories = categories
+        self.verbose = verbose
 
     def _train(self, rows: Columns, pipeline: Pipeline, valid: Optional[Data]) -> None:
         random = check_random_state(self.random_state)
         if self.random_state is not None:
             pipeline["train_config.seed"] = int(random.randint(1 << 31))
-        self.model_ = train(Data(rows), pipeline, valid=valid, epochs=self.epochs, settings=self.settings, device=self.device,
-                            threads=self.threads, progress=False)
+        self.model_ = train(_data(rows), pipeline, valid=valid, epochs=self.epochs, settings=self.settings, device=self.device,
+                            threads=self.threads, progress=bool(self.verbose))
         self.n_iter_ = self.model_.history.steps
         count = len(rows[_LABEL])
         kept = np.sort(random.permutation(count)[:_SAMPLED_ROWS])
         self._sample = {name: _take(rows[name], kept) for name in self.columns_}
         self.__dict__.pop("_importances", None)
 
-    # DataFrames keep the types of their columns; all else is an array of numbers.
+    # DataFrames and tables keep the types of their columns; all else is an array of numbers.
     def _columns(self, X: Any, reset: bool) -> Columns:
-        if hasattr(X, "columns") and hasattr(X, "iloc"):
+        is_pandas = hasattr(X, "columns") and hasattr(X, "iloc")
+        if is_pandas or hasattr(X, "get_columns") or hasattr(X, "__arrow_c_stream__"):
             validate_data(self, X, reset=reset, skip_check_array=True)
+            columns = {str(name): X[name] for name in X.columns} if is_pandas else {
+                name: values if isinstance(values, np.ndarray) else np.fromiter(values, object, len(values))
+                for name, values in columns_of(X).items()}
             if reset:
-                self.columns_ = [str(name) for name in X.columns]
-                self._numbers: List[str] = []
-            return {str(name): X[name] for name in X.columns}
+                self.columns_, self._numbers = list(columns), list[str]()
+            return columns
         X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
         if reset:
             self.columns_ = [f"x{at}" for at in range(X.shape[1])]
             self._numbers = self.columns_  # whatever their values look like
         return {name: np.ascontiguousarray(X[:, at], np.float64) for at, name in enumerate(self.columns_)}
 
+    # The pipeline that emblem.init chooses for these rows.
+    def _choose(self, rows: Columns, task: str, valid: Optional[Data], **options: Any) -> Pipeline:
+        categories = named(dict.fromkeys(self.columns_), "categories", () if self.categories is None else self.categories)
+        return init(_data(rows), _LABEL, task=task, model=self.model, weight=_WEIGHT if _WEIGHT in rows else "",
+                    categories=categories, numbers=[name for name in self._numbers if name not in categories], valid=valid, **options)
+
     def _predicted(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
-        return self.model_.predict(Data(self._columns(X, reset=False)))
+        return self.model_.predict(_data(self._columns(X, reset=False)))
 
     # Rows that evaluations read, with labels as the model has them.
     def _held_out(self, eval_set: Any, weighted: bool, to_labels: Any) -> Optional[Columns]:
@@ -86,9 +110,9 @@ class _Estimator(BaseEstimator):
             random = np.random.default_rng(0)
             rows = len(next(iter(self._sample.values())))
             order = random.permutation(rows)
-            expected = self.model_.predict(Data(self._sample)).astype(np.float64)
+            expected = self.model_.predict(_data(self._sample)).astype(np.float64)
             changes = np.array([np.nanmean(np.abs(self.model_.predict(
-                Data({**self._sample, name: _take(self._sample[name], order)})) - expected)) for name in self.columns_])
+                _data({**self._sample, name: _take(self._sample[name], order)})) - expected)) for name in self.columns_])
             total = changes.sum()
             self._importances = changes / total if total > 0 else changes
         return self._importances
@@ -103,6 +127,20 @@ class _Estimator(BaseEstimator):
 
 def _take(column: Any, rows: np.ndarray) -> Any:
     return column.iloc[rows] if hasattr(column, "iloc") else column[rows]
+
+
+# Columns of pandas are read together, as a frame: by pyarrow where it is installed.
+def _data(columns: Columns) -> Data:
+    index = next((values.index for values in columns.values() if hasattr(values, "iloc")), None)
+    if index is None:
+        return Data(columns)
+    import pandas
+    frame = pandas.DataFrame({name: pandas.Series(values.array if hasattr(values, "array") else values, index)
+                              for name, values in columns.items()})
+    try:
+        return Data(frame)
+    except Error:  # Arrow has no type for a column of numbers and texts
+        return Data(columns)
 
 
 def _weights(sample_weight: Any, rows: int) -> Optional[np.ndarray]:
@@ -131,8 +169,9 @@ class _Supervised(_Estimator):
     """tune: training steps of a search for the settings (emblem.init), which `random_state` seeds; True: 100,000."""
 
     def __init__(self, model: str = "", epochs: Optional[int] = None, settings: Optional[Mapping[str, Any]] = None,
-                 random_state: Any = None, device: str = "cpu", threads: int = 0, tune: Union[bool, int] = False) -> None:
-        super().__init__(model, epochs, settings, random_state, device, threads)
+                 random_state: Any = None, device: str = "cpu", threads: int = 0, tune: Union[bool, int] = False,
+                 categories: Optional[Chosen] = None, verbose: int = 0) -> None:
+        super().__init__(model, epochs, settings, random_state, device, threads, categories, verbose)
         self.tune = tune
 
     def _fit(self, columns: Columns, label: np.ndarray, sample_weight: Any, task: str, classes: int,
@@ -141,12 +180,11 @@ class _Supervised(_Estimator):
         weights = _weights(sample_weight, len(label))
         if weights is not None:
             rows[_WEIGHT] = weights
-        valid = None if held_out is None else Data(held_out)
+        valid = None if held_out is None else _data(held_out)
         seeded = self.tune and self.random_state is not None
         seed = int(check_random_state(self.random_state).randint(1 << 31)) if seeded else 1
-        pipeline = init(Data(rows), _LABEL, task=task, model=self.model, weight="" if weights is None else _WEIGHT,
-                        numbers=self._numbers, valid=valid, tune=self.tune, seed=seed, device=self.device,
-                        threads=self.threads, progress=False)
+        pipeline = self._choose(rows, task, valid, tune=self.tune, seed=seed, device=self.device, threads=self.threads,
+                                progress=bool(self.verbose))
         if classes > 2:
             pipeline["data_config.label_classes"] = [str(at) for at in range(classes)]
         self._train(rows, pipeline, valid)
@@ -156,11 +194,20 @@ class _Supervised(_Estimator):
 class EmblemClassifier(ClassifierMixin, _Supervised):
     """Two classes or more.
 
+    class_weight: {class: weight}, or "balanced": classes weigh the same in all; times sample_weight.
+
     >>> import numpy as np
     >>> X = np.random.default_rng(1).normal(size=(200, 2))
     >>> emblem.EmblemClassifier(epochs=5).fit(X, np.where(X[:, 0] > 0, "yes", "no")).classes_.tolist()
     ['no', 'yes']
     """
+
+    def __init__(self, model: str = "", epochs: Optional[int] = None, settings: Optional[Mapping[str, Any]] = None,
+                 random_state: Any = None, device: str = "cpu", threads: int = 0, tune: Union[bool, int] = False,
+                 categories: Optional[Chosen] = None, verbose: int = 0,
+                 class_weight: Union[Mapping[Any, float], str, None] = None) -> None:
+        super().__init__(model, epochs, settings, random_state, device, threads, tune, categories, verbose)
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> "EmblemClassifier":
         """eval_set: (X, y), rows that decide when to stop; by default a tenth of the rows does."""
@@ -173,6 +220,10 @@ class EmblemClassifier(ClassifierMixin, _Supervised):
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: the labels have one class, "
                              f"{self.classes_[0]!r}; expected at least two")
+        if self.class_weight is not None:
+            of_classes = compute_sample_weight(self.class_weight, y)
+            given = _weights(sample_weight, len(codes))
+            sample_weight = of_classes if given is None else of_classes * given
         held_out = self._held_out(eval_set, sample_weight is not None, self._codes_of)
         return self._fit(columns, codes.astype(np.int64), sample_weight,
                          "binary" if len(self.classes_) == 2 else "classes", len(self.classes_), held_out)
@@ -228,8 +279,9 @@ class EmblemRanker(_Estimator):
     """
 
     def __init__(self, model: str = "", epochs: Optional[int] = None, settings: Optional[Mapping[str, Any]] = None,
-                 random_state: Any = None, device: str = "cpu", threads: int = 0, top_k: int = 10) -> None:
-        super().__init__(model, epochs, settings, random_state, device, threads)
+                 random_state: Any = None, device: str = "cpu", threads: int = 0, top_k: int = 10,
+                 categories: Optional[Chosen] = None, verbose: int = 0) -> None:
+        super().__init__(model, epochs, settings, random_state, device, threads, categories, verbose)
         self.top_k = top_k
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, group: Any = None, qid: Any = None, eval_set: Any = None,
@@ -251,8 +303,8 @@ class EmblemRanker(_Estimator):
             held_out[_QUERY], more = _queries(len(held_out[_LABEL]), eval_group, eval_qid)
             count = max(count, more)
         rows = self._in_order_of_queries(rows, queries)
-        valid = None if held_out is None else Data(held_out)
-        self._train(rows, self._pipeline(rows, weights is not None, count, valid), valid)
+        valid = None if held_out is None else _data(held_out)
+        self._train(rows, self._pipeline(rows, count, valid), valid)
         return self
 
     def _relevance(self, y: Any) -> np.ndarray:
@@ -267,9 +319,8 @@ class EmblemRanker(_Estimator):
         order = np.argsort(place[queries], kind="stable")
         return {name: _take(values, order) for name, values in rows.items()}
 
-    def _pipeline(self, rows: Columns, weighted: bool, queries: int, valid: Optional[Data]) -> Pipeline:
-        pipeline = init(Data(rows), _LABEL, task="number", model=self.model, weight=_WEIGHT if weighted else "",
-                        numbers=self._numbers, skipped=[_QUERY], valid=valid)
+    def _pipeline(self, rows: Columns, queries: int, valid: Optional[Data]) -> Pipeline:
+        pipeline = self._choose(rows, "number", valid, skipped=[_QUERY])
         pipeline.feature_configs.append(
             {"id_feature": {"feature_name": _QUERY, "num_buckets": queries, "embedding_dim": 1}})
         pipeline["model_config.losses"] = [{"lambdarank_loss": {"session_name": _QUERY}}]

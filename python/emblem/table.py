@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 
-from emblem import _core
+from emblem import _core, _cuda
 from emblem._arrays import floats, integers
 from emblem._runtime import Error
 
@@ -57,6 +57,7 @@ class Table:
             raise Error(f"lr is {lr}, and settings have an lr of {(settings or {})['lr']}; give one of them", "invalid_argument")
         fields = {**({} if lr is None else {"lr": lr}), **(settings or {})}
         self.dim = dim
+        _cuda.load(device)
         self.core = _core.Table(
             name, dim, rows, value_type=value_type, initializer=initializer, missing=missing, seed=seed, optimizer=optimizer,
             settings={str(field): str(value) for field, value in fields.items()}, pooling=pooling, trainable=trainable,

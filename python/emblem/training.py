@@ -2,18 +2,19 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers as kinds
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
-import numpy as np
-
-from emblem import _core
+from emblem import _core, _cuda
+from emblem._arguments import in_order
 from emblem._folder import TemporaryFolder
-from emblem._runtime import Error
+from emblem._metrics import OwnMetrics
+from emblem._runtime import LOG, Error, require
 from emblem.data import Data
 from emblem.launching import is_one_of_many, rank_variables
 from emblem.model import Evaluation, Model
-from emblem.pipeline import Pipeline, init, to_pipeline
+from emblem.pipeline import Columns, Pipeline, init, to_pipeline
 from emblem.progress import Progress
 
 Callback = Callable[[dict], Any]
@@ -40,7 +41,8 @@ class TrainingResult:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise Error("matplotlib draws the plot and is not installed: pip install matplotlib", "unsupported") from None
+            raise Error("matplotlib draws the plot and is not installed: pip install matplotlib, or emblem-recsys with the extra "
+                        "[plot]", "unsupported") from None
         axes = axes or plt.gca()
         axes.plot([one["step"] for one in self.steps_log], [one["loss"] for one in self.steps_log], label="loss")
         names = [metric] if metric else sorted({name for one in self.evaluations for name in one["metrics"]})
@@ -58,70 +60,88 @@ class TrainingResult:
                 + self.evaluation._repr_html_())
 
 
-def train(data: Any = None, pipeline: Union[str, os.PathLike, Pipeline, None] = None, *, valid: Any = None,
-          label: Optional[str] = None, model_dir: Union[str, os.PathLike, None] = None, resume: bool = False,
-          init_from: Union[str, os.PathLike] = "", device: str = "cpu", threads: int = 0, precision: str = "",
-          epochs: Optional[int] = None, max_steps: int = 0, early_stopping: Union[int, Mapping[str, Any], bool, None] = None,
-          settings: Optional[Mapping[str, Any]] = None, metrics: Optional[Mapping[str, Callable]] = None,
-          tune: Union[bool, int] = False, progress: Optional[bool] = None, on_step: Optional[Callback] = None,
-          on_evaluation: Optional[Callback] = None, on_checkpoint: Optional[Callable[[str], Any]] = None) -> Model:
+def train(data: Any = None, pipeline: Union[str, os.PathLike, Pipeline, Model, Any] = None, *, valid: Any = None,
+          label: Optional[str] = None, model: str = "", task: str = "", weight: str = "", label_positive: Any = "",
+          categories: Columns = (), numbers: Columns = (), skipped: Columns = (), holdout: Optional[float] = None,
+          model_dir: Union[str, os.PathLike, None] = None, resume: bool = False, init_from: Union[str, os.PathLike, Model] = "",
+          device: str = "cpu", threads: int = 0, precision: str = "", epochs: Optional[int] = None,
+          batch_size: Optional[int] = None, lr: Optional[float] = None, seed: Optional[int] = None, max_steps: int = 0,
+          early_stopping: Union[int, Mapping[str, Any], bool, None] = None, settings: Optional[Mapping[str, Any]] = None,
+          metrics: Optional[Mapping[str, Callable]] = None, tune: Union[bool, int] = False, progress: Optional[bool] = None,
+          on_step: Optional[Callback] = None, on_evaluation: Optional[Callback] = None,
+          on_checkpoint: Optional[Callable[[str], Any]] = None) -> Model:
     """Trains a model and returns it, with `model.history` as a TrainingResult.
 
     data: rows to train on (emblem.Data says in which forms); None: those that the pipeline names. An iterator of tables is
     read while training, a few tables at a time, once for each epoch.
-    pipeline: a path, text or emblem.Pipeline; None: emblem.init(data, label) chooses one.
-    valid: rows to evaluate on; None: as the pipeline says (init holds out a tenth of the rows).
+    pipeline: a path, text or emblem.Pipeline; or a Model, whose training continues with these rows. None: emblem.init
+    chooses one, with label, model, task, weight, label_positive, categories, numbers, skipped and tune as it has them. It may
+    also come first, before the data.
+    valid: rows to evaluate on; None: as the pipeline says. holdout: the share of the rows that are kept from the training
+    for that (init: a tenth).
     model_dir: where checkpoints are kept; None: a temporary folder, which goes with the model.
-    settings: {field: value}, set in a copy of the pipeline. epochs: train_config.num_epochs.
+    init_from: a checkpoint or a Model whose weights the training begins with.
+    epochs, batch_size, seed: of the pipeline. lr: the rate of both optimizers. settings: {field: value}, set in a copy of the
+    pipeline, last.
     early_stopping: evaluations without improvement after which the training ends, or a dict of metric, patience, min_delta,
-    restore_best; False: it does not.
-    metrics: {name: function(labels, predictions)}, computed on `valid` at the end.
-    tune: without a pipeline: training steps of a search for its settings (emblem.init); True: 100,000.
+    restore_best, higher_is_better; False: it does not.
+    metrics: {name: function(labels, predictions)}, computed by every evaluation beside those of the pipeline. Labels are
+    numbers, classes those of their order. early_stopping may watch one, with higher_is_better.
     progress: whether a bar is shown; None: in terminals and notebooks.
     on_step, on_evaluation, on_checkpoint: functions that are called with what is reported. One that returns False ends the
     training after the step, with a checkpoint; what it raises ends it at once.
 
-    Ctrl-C ends the training after the present step, with a checkpoint where a model_dir was given.
+    Ctrl-C ends the training after the present step, with a checkpoint, which the log names.
 
     >>> rows = {"x": [0.1, 0.9, 0.2, 0.8, 0.7] * 80, "y": [0, 1, 0, 1, 0] * 80}
     >>> model = emblem.train(rows, label="y", epochs=3, early_stopping=False, progress=False)
     >>> model.history.outcome
     'finished'
     """
+    require(str, device=device, precision=precision)
+    require(kinds.Integral, threads=threads, max_steps=max_steps)
+    require(kinds.Real, holdout=0 if holdout is None else holdout, lr=0 if lr is None else lr)
+    if settings is not None and not isinstance(settings, Mapping):
+        raise TypeError(f"settings is a {type(settings).__name__}; expected a dict of fields and values")
+    _cuda.load(device)
+    data, plan = in_order(data, pipeline)
     data = data if data is None or isinstance(data, Data) else Data(data)
     valid = valid if valid is None or isinstance(valid, Data) else Data(valid)
-    search = {"tune": tune, "device": device, "threads": threads, "progress": progress}
-    pipeline = _pipeline_for(data, pipeline, valid, label, search)
-    if epochs is not None:
-        pipeline["train_config.num_epochs"] = epochs
-    _set_early_stopping(pipeline, early_stopping)
-    pipeline.update(settings or {})
-    _check_passes(data, valid, pipeline)
-    if metrics and (valid is None or not valid.is_in_memory):
-        raise Error("metrics of one's own need `valid` in memory", "invalid_argument")
+    choices = {"label": label, "model": model, "task": task, "weight": weight, "label_positive": label_positive,
+               "categories": categories, "numbers": numbers, "skipped": skipped, "tune": tune or False}
+    chosen = _pipeline_for(data, plan, valid, choices, holdout, {"device": device, "threads": threads, "progress": progress,
+                                                                 "seed": 1 if seed is None else seed})
+    _set(chosen, {"train_config.num_epochs": epochs, "data_config.batch_size": batch_size, "train_config.seed": seed})
+    _set_rates(chosen, lr)
+    _set_early_stopping(chosen, early_stopping)
+    chosen.update(settings or {})
+    _check_passes(data, valid, chosen, bool(metrics))
+    own = OwnMetrics(metrics, is_run=True) if metrics else None
     if is_one_of_many() and not model_dir:
         raise Error("a training on several ranks needs a model_dir that all of them see", "invalid_argument")
     folder = None if model_dir else TemporaryFolder()
     target = os.path.join(folder.name, "model") if folder else os.fspath(model_dir or "")
+    begin = init_from or (plan if isinstance(plan, Model) else "")
     watch = _Watch(progress, on_step, on_evaluation, on_checkpoint)
-    run = _core.Trainer(pipeline.core, data.core if data else None, valid.core if valid else None,
-                        model_dir=target, resume=resume, init_from=os.fspath(init_from), device=device, threads=threads, precision=precision,
-                        max_steps=max_steps, ranks_from=rank_variables(), on_step=watch.step,
+    run = _core.Trainer(chosen.core, data.core if data else None, valid.core if valid else None, model_dir=target, resume=resume,
+                        init_from=begin.checkpoint if isinstance(begin, Model) else os.fspath(begin), device=device,
+                        threads=threads, precision=precision, max_steps=max_steps, ranks_from=rank_variables(), on_step=watch.step,
                         on_progress=watch.bar.update if watch.bar.is_shown else None,
-                        on_evaluation=watch.evaluation, on_checkpoint=watch.checkpoint)
+                        on_evaluation=watch.evaluation, on_checkpoint=watch.checkpoint,
+                        metric_names=own.names if own else [], own_metrics=own)
     watch.run = run
+    if own:
+        own.interrupted = run.cancel
     try:
-        result = _to_the_end(run, watch)
+        result = _to_the_end(run, watch, folder)
+        outcome = "stopped by a callback" if watch.has_stopped else result["outcome"]
+        watch.bar.finish(f"{outcome} after {result['steps']:,} steps", result["evaluation"]["metrics"])
     finally:
         watch.bar.close()
         run.abandon()
-    history = TrainingResult("stopped by a callback" if watch.has_stopped else result["outcome"], result["steps"], result["rows"],
-                             result["bad_rows"], result["seconds"], result["checkpoint"], Evaluation(result["evaluation"]),
-                             watch.steps, watch.evaluations, result["rank"], result["ranks"])
-    model = Model(result["checkpoint"] or target, device=device, threads=threads, precision=precision, folder=folder, history=history)
-    if metrics:
-        history.evaluation.metrics.update(own_metrics(model, metrics, valid, pipeline))
-    return model
+    history = TrainingResult(outcome, result["steps"], result["rows"], result["bad_rows"], result["seconds"], result["checkpoint"],
+                             Evaluation(result["evaluation"]), watch.steps, watch.evaluations, result["rank"], result["ranks"])
+    return Model(result["checkpoint"] or target, device=device, threads=threads, precision=precision, folder=folder, history=history)
 
 
 class _Watch:
@@ -129,6 +149,9 @@ class _Watch:
 
     def __init__(self, progress: Optional[bool], on_step: Optional[Callback], on_evaluation: Optional[Callback],
                  on_checkpoint: Optional[Callable]) -> None:
+        for name, function in (("on_step", on_step), ("on_evaluation", on_evaluation), ("on_checkpoint", on_checkpoint)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} is a {type(function).__name__}; expected a function")
         self.steps: List[dict] = []
         self.evaluations: List[dict] = []
         self.bar = Progress(progress)
@@ -161,13 +184,28 @@ def _require_rereadable(data: Optional[Data], reader: str) -> None:
 
 
 # What would fail after an epoch is said before the first.
-def _check_passes(data: Optional[Data], valid: Optional[Data], pipeline: Pipeline) -> None:
+def _check_passes(data: Optional[Data], valid: Optional[Data], pipeline: Pipeline, has_metrics: bool) -> None:
     if pipeline.train_config.num_epochs > 1:
         _require_rereadable(data, f"train_config.num_epochs is {pipeline.train_config.num_epochs}")
     if valid is None and pipeline.data_config.holdout_ratio > 0:
         _require_rereadable(data, "data_config.holdout_ratio holds out rows of them to evaluate on; give valid")
     if pipeline.train_config.eval_epochs or pipeline.train_config.eval_steps:
         _require_rereadable(valid, "valid is read by every evaluation")
+    if has_metrics:
+        _require_rereadable(valid, "metrics are tried on a few rows of valid first")
+
+
+def _set(pipeline: Pipeline, fields: Mapping[str, Any]) -> None:
+    pipeline.update({field: value for field, value in fields.items() if value is not None})
+
+
+def _set_rates(pipeline: Pipeline, lr: Optional[float]) -> None:
+    if lr is None:
+        return
+    for place in ("train_config.sparse_optimizer", "train_config.dense_optimizer"):
+        for field in pipeline.core.fields(place):
+            if field["is_set"] and field["name"].endswith("_optimizer"):
+                pipeline[f"{place}.{field['name']}.lr"] = lr
 
 
 def _set_early_stopping(pipeline: Pipeline, given: Union[int, Mapping[str, Any], bool, None]) -> None:
@@ -176,26 +214,40 @@ def _set_early_stopping(pipeline: Pipeline, given: Union[int, Mapping[str, Any],
     if given is False:
         del pipeline["train_config.early_stopping"]
         return
+    if not isinstance(given, Mapping):
+        require(kinds.Integral, early_stopping=int(given) if given is True else given)
     settings = given if isinstance(given, Mapping) else {} if given is True else {"patience": int(given)}
     for name, value in {"patience": pipeline.train_config.early_stopping.patience, **settings}.items():
         pipeline[f"train_config.early_stopping.{name}"] = value
 
 
-def _pipeline_for(data: Optional[Data], pipeline: Any, valid: Optional[Data], label: Optional[str],
+# choices: of emblem.init, which has nothing to choose where a pipeline is given.
+def _pipeline_for(data: Optional[Data], plan: Any, valid: Optional[Data], choices: Dict[str, Any], holdout: Optional[float],
                   search: Mapping[str, Any]) -> Pipeline:
-    if pipeline is not None:
-        if search["tune"]:
-            raise Error("tune chooses settings of a pipeline that is not given; omit one of them", "invalid_argument")
-        if label is not None:
-            raise Error("label is given with a pipeline, which names its labels; omit one of them", "invalid_argument")
-        return to_pipeline(pipeline).copy()
-    if data is None:
-        raise Error("neither data nor a pipeline is given; expected one of them", "invalid_argument")
-    return init(data, label, valid=valid, **search)
+    if plan is None:
+        if data is None:
+            raise Error("neither data nor a pipeline is given; expected one of them", "invalid_argument")
+        return init(data, valid=valid, holdout=holdout, **choices, **search)
+    given = [name for name, value in choices.items() if value is not None and value is not False and (
+        not hasattr(value, "__len__") or len(value) > 0)]
+    if given:
+        raise Error(f"{given[0]} is given with a pipeline, but chooses what a pipeline says; omit one of them", "invalid_argument")
+    pipeline = _to_continue(plan) if isinstance(plan, Model) else to_pipeline(plan).copy()
+    _set(pipeline, {"data_config.holdout_ratio": holdout})
+    return pipeline
 
 
-# Ctrl-C ends the run after the present step, or within a long evaluation; what was learned is saved.
-def _to_the_end(run: _core.Trainer, watch: _Watch) -> Dict[str, Any]:
+# Rows in memory that the model was trained with are not there any more.
+def _to_continue(model: Model) -> Pipeline:
+    pipeline = model.pipeline
+    for field in ("train_input_path", "eval_input_path"):
+        if pipeline[field].startswith("memory://"):
+            del pipeline[field]
+    return pipeline
+
+
+# Ctrl-C ends the run after the present step, or within a long evaluation; what was learned is saved, and stays.
+def _to_the_end(run: _core.Trainer, watch: _Watch, folder: Optional[TemporaryFolder]) -> Dict[str, Any]:
     try:
         while run.step():
             pass
@@ -204,49 +256,12 @@ def _to_the_end(run: _core.Trainer, watch: _Watch) -> Dict[str, Any]:
         run.step()
         watch.has_stopped = False
     result = run.close()
-    if run.is_cancelled and not watch.has_stopped:
+    if not run.is_cancelled or watch.has_stopped:
+        return result
+    if not result["checkpoint"]:
         raise KeyboardInterrupt
-    return result
-
-
-def own_metrics(model: Model, metrics: Mapping[str, Callable], data: Data, pipeline: Pipeline) -> Dict[str, float]:
-    labels, predictions = label_values(data, pipeline), model.predict(data)
-    return {name: float(function(labels, predictions)) for name, function in metrics.items()}
-
-
-def label_values(data: Data, pipeline: Pipeline) -> np.ndarray:
-    """The labels of rows in memory, as numbers: float64 [rows], or [rows, labels]."""
-    values = [np.asarray(data.column(name), dtype=np.float64) for name in pipeline.labels]
-    return values[0] if len(values) == 1 else np.stack(values, axis=1)
-
-
-def cv(data: Any, pipeline: Union[str, os.PathLike, Pipeline, None] = None, *, label: Optional[str] = None, folds: int = 5,
-       seed: int = 1, **options: Any) -> Dict[str, np.ndarray]:
-    """Cross-validation: trains `folds` models, each without one part of the rows, and evaluates it on that part.
-
-    data: a DataFrame of pandas, a dict of columns, or an Arrow table. Returns {metric: array of a value per fold}."""
-    rows, take = _rows_of(data)
-    if not 2 <= folds <= rows:
-        raise Error(f"folds is {folds}; expected 2 to {rows}, the number of rows", "invalid_argument")
-    part = np.random.default_rng(seed).permutation(rows) % folds
-    found: Dict[str, list] = {}
-    for fold in range(folds):
-        model = train(take(np.flatnonzero(part != fold)), pipeline, valid=take(np.flatnonzero(part == fold)),
-                      label=label, **options)
-        for name, value in model.history.evaluation.items():
-            found.setdefault(name, []).append(value)
-    return {name: np.array(values) for name, values in found.items()}
-
-
-def _rows_of(data: Any) -> tuple:
-    if isinstance(data, dict):
-        columns = {name: np.asarray(values) for name, values in data.items()}
-        return len(next(iter(columns.values()))), lambda at: {name: values[at] for name, values in columns.items()}
-    if hasattr(data, "iloc"):
-        return len(data), lambda at: data.iloc[at]
-    if hasattr(data, "take") and hasattr(data, "num_rows"):
-        return data.num_rows, data.take
-    if hasattr(data, "height"):  # Polars
-        return data.height, lambda at: data[at]
-    raise Error(f"data is a {type(data).__name__}; expected a DataFrame, an Arrow table or a dict of columns",
-                "invalid_argument")
+    if folder is not None:
+        folder.keep()
+    said = f"interrupted after {result['steps']} steps; what was learned is in {result['checkpoint']}"
+    LOG.warning("%s", said)
+    raise KeyboardInterrupt(said)

@@ -116,6 +116,7 @@ void add_data(nb::module_& module);
 void add_index(nb::module_& module);
 void add_pipeline(nb::module_& module);
 void add_model(nb::module_& module);
+void add_predictor(nb::module_& module);
 void add_table(nb::module_& module);
 void add_trainer(nb::module_& module);
 

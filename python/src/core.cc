@@ -114,6 +114,7 @@ NB_MODULE(_core, module) {
   add_index(module);
   add_pipeline(module);
   add_model(module);
+  add_predictor(module);
   add_table(module);
   add_trainer(module);
 }

@@ -50,14 +50,12 @@ void add_model(nb::module_& module) {
            "precision"_a = "", "progress"_a = nb::none())
       .def(
           "evaluate",
-          [](const HeldModel& model, const Data& data) {
-            return to_dict(unlocked([&] { return model.get().evaluate(data); }));
+          [](const HeldModel& model, const Data* data, nb::object own_metrics) {
+            const OwnMetrics own = own_metrics_of({}, std::move(own_metrics));
+            return to_dict(unlocked(
+                [&] { return model.get().evaluate(data != nullptr ? *data : Data(), own); }));
           },
-          "data"_a)
-      .def("evaluate",
-           [](const HeldModel& model) {
-             return to_dict(unlocked([&] { return model.get().evaluate(); }));
-           })
+          "data"_a.none() = nb::none(), "own_metrics"_a = nb::none())
       .def("predict", &predict, "data"_a, "outputs"_a = std::vector<std::string>(),
            "(names of columns, float32 [rows, columns])")
       .def(

@@ -87,7 +87,8 @@ void make_run(Run* self, const Pipeline& pipeline, const Data* train, const Data
               const std::string& device, int threads, const std::string& precision,
               int64_t max_steps, const std::string& ranks_from, nb::object on_step,
               nb::object on_progress, nb::object on_evaluation, nb::object on_checkpoint,
-              nb::object on_warning) {
+              nb::object on_warning, const std::vector<std::string>& metric_names,
+              nb::object own_metrics) {
   new (self) Run();
   TrainingOptions options{
       .model_dir = model_dir,
@@ -103,6 +104,7 @@ void make_run(Run* self, const Pipeline& pipeline, const Data* train, const Data
       .on_checkpoint = text_callback(self, std::move(on_checkpoint)),
       .on_warning = text_callback(self, std::move(on_warning)),
       .on_evaluating = [self](int64_t, int64_t) { locked(self, check_signals); },
+      .own_metrics = own_metrics_of(metric_names, std::move(own_metrics)),
       .is_cancelled = [self] { return self->is_cancelled || Call::is_ending(); }};
   try {
     self->trainer.set(unlocked([&] {
@@ -140,7 +142,8 @@ void add_trainer(nb::module_& module) {
            "init_from"_a = "", "device"_a = "cpu", "threads"_a = 0, "precision"_a = "",
            "max_steps"_a = 0, "ranks_from"_a = "none", "on_step"_a = nb::none(),
            "on_progress"_a = nb::none(), "on_evaluation"_a = nb::none(),
-           "on_checkpoint"_a = nb::none(), "on_warning"_a = nb::none())
+           "on_checkpoint"_a = nb::none(), "on_warning"_a = nb::none(),
+           "metric_names"_a = std::vector<std::string>(), "own_metrics"_a = nb::none())
       .def("step", [](Run& run) { return unlocked([&] { return run.open().step(); }); })
       .def("evaluate",
            [](Run& run) { return to_dict(unlocked([&] { return run.open().evaluate(); })); })

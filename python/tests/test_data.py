@@ -141,6 +141,11 @@ class FormsTest(unittest.TestCase):
              "pandas": pandas.DataFrame({"tags": bags, "vector": list(vectors), "click": click()}),
              "polars": polars.from_arrow(table)}, table)
 
+    def test_lists_of_one_length_are_bags(self):
+        pairs = [[f"t{one}", f"t{one + 1}"] for one in draw().integers(0, 30, ROWS)]
+        table = pyarrow.table({"tags": pairs, "click": click()})
+        self.expect_the_same([id_feature("tags")], {"dict": {"tags": pairs, "click": click()}}, table)
+
     def test_structs_and_weighted_bags(self):
         users = [{"age": int(age), "city": f"c{age % 7}"} for age in draw().integers(10, 80, ROWS)]
         tags = [[{"key": f"t{one}", "weight": 0.5} for one in draw().integers(0, 30, size)]

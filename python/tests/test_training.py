@@ -26,14 +26,23 @@ class Terminal(io.StringIO):
 
 
 class ProgressTest(Folder):
-    def test_a_bar_is_shown_in_terminals_alone_and_removed_at_the_end(self):
+    def test_a_bar_is_shown_in_terminals_alone_and_leaves_a_line(self):
         for stream, is_shown in ((Terminal(), True), (io.StringIO(), False)):
             with mock.patch.object(sys, "stderr", stream):
                 self.train(valid=rows.make(seed=2), progress=None, settings={**EVERY_STEP, "train_config.eval_epochs": 1})
             self.assertEqual("rows/s" in stream.getvalue(), is_shown)
             if is_shown:
-                self.assertEqual(stream.getvalue().rpartition("\r")[2], "")
+                self.assertRegex(stream.getvalue().rpartition("\r")[2], r"^finished after 60 steps, auc 0\.\d+, \d\d:\d\d\n$")
                 self.assertIn("%|", stream.getvalue())
+
+    def test_a_bar_goes_where_the_training_fails(self):
+        stream = Terminal()
+
+        def fail(event):
+            raise KeyError
+        with mock.patch.object(sys, "stderr", stream), self.assertRaises(KeyError):
+            self.train(progress=None, settings=EVERY_STEP, on_step=fail)
+        self.assertNotIn("\n", stream.getvalue())
 
     def test_a_bar_fits_the_terminal(self):
         stream = io.StringIO()
@@ -88,16 +97,6 @@ class CallbackTest(Folder):
         self.assertLessEqual(len(model.history.evaluations), 3)
         with self.assertRaisesRegex(emblem.Error, "patienc"):
             self.train(noise, early_stopping={"patienc": 2})
-
-    def test_metrics_of_ones_own(self):
-        def error(labels, predictions):
-            return np.mean((labels - predictions) ** 2)
-        model = self.train(valid=rows.make(seed=2), metrics={"brier": error})
-        expected = error(rows.make(seed=2)["click"], model.predict(rows.make(seed=2)))
-        self.assertAlmostEqual(model.history.evaluation["brier"], expected)
-        self.assertAlmostEqual(model.evaluate(rows.make(seed=2), metrics={"brier": error})["brier"], expected)
-        with self.assertRaisesRegex(emblem.Error, "need `valid` in memory"):
-            self.train(metrics={"brier": error})
 
     def test_results_are_drawn_and_shown(self):
         import matplotlib

@@ -24,6 +24,9 @@ classifier: emblem.EmblemClassifier = emblem.EmblemClassifier(epochs=1).fit([[1.
 emblem.launch("script.py", ranks=2)
 with emblem.serve("models") as server:
     answer = server.client().predict("ctr", {"x": [1.0]})["probability"].mean()
+found: dict[str, np.ndarray] = emblem.cv({"x": [1.0]}, label="x")
+metrics, models = emblem.cv({"x": [1.0]}, label="x", return_models=True)
+probabilities: np.ndarray = emblem.Predictor(models[0]).predict({"x": [1.0]})
 '''
 
 

@@ -50,10 +50,13 @@ Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
-Evaluation Model::evaluate(const Data& data) {
+Evaluation Model::evaluate(const Data& data, const OwnMetrics& own_metrics) {
   const std::lock_guard lock(state_->mutex);
   const GivenRows rows(data, "input", state_->model.storage());
-  return to_public(state_->model.evaluate(rows.input(), {}, state_->watch()));
+  const emblem::OwnMetrics own = to_internal(own_metrics);
+  PassWatch watch = state_->watch();
+  watch.own_metrics = &own;
+  return to_public(state_->model.evaluate(rows.input(), {}, watch));
 }
 
 Predictions Model::predict(const Data& data, const std::vector<std::string>& outputs) {

@@ -58,6 +58,7 @@ TrainOptions options_of(const TrainingOptions& options, const Storage& storage) 
   made.storage = storage;
   made.cancel = CancelToken(options.is_cancelled);
   made.callbacks = callbacks_of(options);
+  made.own_metrics = to_internal(options.own_metrics);
   return made;
 }
 

@@ -33,7 +33,7 @@ CublasLt load_cublas_lt() {
   const DynamicLibrary library(
       cat("libcublasLt.so.", major),
       cat("matrix products on a GPU need it: install the libraries of CUDA ", major,
-          " or add their folder to LD_LIBRARY_PATH"));
+          " (in Python: pip install nvidia-cublas), or add their folder to LD_LIBRARY_PATH"));
   CublasLt lt;
 #define EMBLEM_CUBLASLT_FIND(name) library.find(#name, lt.name);
   EMBLEM_CUBLASLT_FUNCTIONS(EMBLEM_CUBLASLT_FIND)

@@ -162,12 +162,19 @@ void require_watchable_metric(const std::vector<HeadSpec>& heads, const std::str
                  "\", of which neither a higher nor a lower value is better; watch another metric");
 }
 
-void require_watchable_metrics(const std::vector<HeadSpec>& heads,
-                               const config::TrainConfig& train) {
+void require_watchable_metrics(const std::vector<HeadSpec>& heads, const config::TrainConfig& train,
+                               const std::vector<std::string>& own) {
+  const config::EarlyStopping& stopping = train.early_stopping();
+  const bool watches_own = std::find(own.begin(), own.end(), stopping.metric()) != own.end();
+  EMBLEM_REQUIRE(
+      !watches_own || stopping.has_higher_is_better() || direction_of_metric(stopping.metric()),
+      kEarlyStopping, ".metric is \"", stopping.metric(),
+      "\", a metric of one's own; set higher_is_better to true or false");
   const auto require = [&](const std::string& metric, const std::string& owner) {
     require_watchable_metric(heads, metric, owner + ".metric");
   };
-  if (train.has_early_stopping()) require(train.early_stopping().metric(), kEarlyStopping);
+  if (train.has_early_stopping() && !watches_own)
+    require(train.early_stopping().metric(), kEarlyStopping);
   if (train.sparse_optimizer().has_reduce_on_plateau_learning_rate())
     require(train.sparse_optimizer().reduce_on_plateau_learning_rate().metric(),
             plateau_of("sparse_optimizer"));

@@ -48,9 +48,10 @@ std::vector<std::string> metric_notes(const std::vector<HeadSpec>& heads);
 void require_watchable_metric(const std::vector<HeadSpec>& heads, const std::string& metric,
                               const std::string& setting);
 
-// require_watchable_metric for early_stopping and reduce_on_plateau_learning_rate.
-void require_watchable_metrics(const std::vector<HeadSpec>& heads,
-                               const config::TrainConfig& train);
+// require_watchable_metric for early_stopping and reduce_on_plateau_learning_rate. `own` are names
+// of metrics that the caller computes: early stopping may watch them where higher_is_better is set.
+void require_watchable_metrics(const std::vector<HeadSpec>& heads, const config::TrainConfig& train,
+                               const std::vector<std::string>& own = {});
 
 // Throws Error for a patience, min_delta, factor or higher_is_better of early_stopping and
 // reduce_on_plateau_learning_rate that makes no sense.

@@ -18,7 +18,7 @@ __global__ void probe_kernel() {}
 constexpr int kLeastCapability = 80;
 
 [[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, cat("--device cuda: ", why, ", or use --device cpu"));
+  throw Error(ErrorCode::kInvalidArgument, cat("device cuda: ", why, ", or use device cpu"));
 }
 
 std::string version_text(int version) {  // 13010 -> "13.1"
@@ -72,9 +72,9 @@ void require_free_memory(cudaError_t status) {
     found = cat("has ", format_bytes(static_cast<double>(use->free_bytes)), " of ",
                 format_bytes(static_cast<double>(use->total_bytes)), " of its memory free");
   throw Error(ErrorCode::kOutOfMemory,
-              cat("--device cuda: the GPU, ", gpu_properties().name, ", ", found,
+              cat("device cuda: the GPU, ", gpu_properties().name, ", ", found,
                   ": other processes hold the rest (nvidia-smi lists them); end them, choose "
-                  "another GPU with CUDA_VISIBLE_DEVICES, or use --device cpu"));
+                  "another GPU with CUDA_VISIBLE_DEVICES, or use device cpu"));
 }
 
 void require_driver(cudaError_t status) {
@@ -110,8 +110,10 @@ void require_usable_gpu() {
   const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {
     cudaGetLastError();
-    refuse(cat(found, ", but this program was compiled for ", built_for(),
-               "; rebuild it with -DCMAKE_CUDA_ARCHITECTURES=", capability));
+    refuse(cat(found, ", but this build of Emblem has code for ", built_for(),
+               "; install a wheel that has code for it (make wheel has it for 8.0 and higher), or "
+               "build with -DCMAKE_CUDA_ARCHITECTURES=",
+               capability));
   }
   require_addresses(status);
   require_free_memory(status);

@@ -70,8 +70,14 @@ class LoadedPipeline final : public PipelineServable {
 
   std::vector<TensorMetadata> inputs() const override {
     std::vector<TensorMetadata> inputs;
-    for (const auto& input : columns_.inputs())
-      inputs.push_back({input.name, input.type, {-1, input.width}});
+    for (const auto& input : columns_.inputs()) {
+      TensorMetadata& made =
+          inputs.emplace_back(TensorMetadata{input.name, input.type, {-1, input.width}});
+      const bool is_weighted = columns_.requests()[static_cast<size_t>(input.columns[0])].weighted;
+      if (!input.is_own) made.parameters.emplace_back("columns", columns_.column_names(input));
+      if (input.is_sequence || is_weighted)
+        made.parameters.emplace_back("values", input.is_sequence ? "sequence" : "weighted");
+    }
     return inputs;
   }
   std::vector<TensorMetadata> outputs() const override {

@@ -101,6 +101,9 @@ struct TensorMetadata {
   std::string name;
   DataType type = DataType::kFp32;
   std::vector<int64_t> shape;  // with -1 for the batch where the model batches
+  // What a client that fills the tensor must know beyond that: ("columns", "C1,C2"): it has these
+  // columns; ("values", "sequence" or "weighted"): a row's values are elements, or key:weight.
+  std::vector<std::pair<std::string, std::string>> parameters = {};
 };
 
 struct ModelMetadata {

@@ -11,6 +11,7 @@
 #include "core/text/joined.h"
 #include "core/text/text.h"
 #include "train/learner/lookup_report.h"
+#include "train/predict/own_metrics.h"
 
 namespace emblem {
 
@@ -127,9 +128,13 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
   std::vector<ShardMetrics> shards;
   for (int64_t i = 0; i < world.own_shards(); ++i)
     shards.push_back(evaluated_metrics(config, layout));
+  std::optional<RowCollector> collected;
+  if (watch.own_metrics != nullptr && watch.own_metrics->compute)
+    collected.emplace(heads_of(config, layout));
   const auto own = for_each_prediction(
       context, model, config, layout, limited, world, watch,
       [&](size_t shard, const Batch& batch, const std::vector<View<const float>>& logits) {
+        if (collected) collected->add(batch, logits);
         for (size_t head = 0; head < shards[shard].size(); ++head)
           shards[shard][head].add(batch, logits[head]);
       });
@@ -140,6 +145,10 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
   merge_shards(world, std::move(shards), evaluated_metrics(config, layout), start, result);
   EMBLEM_REQUIRE(result.rows > 0, "no rows to evaluate in ", options.input,
                  result.bad_rows > 0 ? cat(": all ", result.bad_rows, " are bad") : std::string());
+  if (collected) {
+    for (const auto& [name, value] : watch.own_metrics->compute(collected->rows()))
+      result.metrics[name] = value;
+  }
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "train/predict/evaluator.h"
 
+#include "config/load/evaluation_input.h"
 #include "data/format/local_input.h"
 #include "train/state/run_state.h"
 
@@ -15,17 +16,34 @@ Evaluator::Evaluator(const config::PipelineConfig& config, const FeatureLayout& 
       memory_(memory),
       options_(options) {}
 
-bool Evaluator::evaluate(int64_t epoch) {
-  const RunClock::Pause pause(clock_, "evaluation");
-  LoaderOptions loading = evaluation_loader_options(config_);
+std::optional<Evaluation> Evaluator::run(const config::PipelineConfig& config) {
+  LoaderOptions loading = evaluation_loader_options(config);
   loading.memory = memory_;
   loading.storage = options_.storage;
+  return emblem::evaluate(learner_.context(), learner_.model(), config, layout_, loading,
+                          learner_.world(),
+                          {options_.cancel, options_.callbacks.evaluating, &options_.own_metrics});
+}
+
+void Evaluator::try_own_metrics() {
+  if (!options_.own_metrics.compute) return;
+  EMBLEM_REQUIRE(learner_.world().size() == 1,
+                 "metrics of one's own are computed by one process, not ", learner_.world().size(),
+                 "; compute them of the trained model");
+  EMBLEM_REQUIRE(!evaluation_input(config_).empty(),
+                 "metrics of one's own need rows to evaluate on; give valid, or set "
+                 "data_config.holdout_ratio");
+  config::PipelineConfig few = config_;
+  few.mutable_eval_config()->set_num_steps(1);
+  run(few);
+}
+
+bool Evaluator::evaluate(int64_t epoch) {
+  const RunClock::Pause pause(clock_, "evaluation");
   DenseAverage* average =
       evaluated_weights(config_) == DenseWeights::kAverage ? learner_.average() : nullptr;
   if (average != nullptr) swap(*average);
-  const auto found =
-      emblem::evaluate(learner_.context(), learner_.model(), config_, layout_, loading,
-                       learner_.world(), {options_.cancel, options_.callbacks.evaluating});
+  const auto found = run(config_);
   if (average != nullptr) swap(*average);
   if (!found) return false;
   last_ = found;

@@ -24,6 +24,10 @@ class Evaluator {
   // taken place.
   bool evaluate(int64_t epoch);
 
+  // Lets the own metrics compute values of one batch, which are not kept: what fails, fails before
+  // the run.
+  void try_own_metrics();
+
   // The learner has the weights of `restored_step` again, of which these are the metrics.
   void take_restored(int64_t epoch, int64_t restored_step,
                      const std::map<std::string, double>& metrics);
@@ -36,6 +40,7 @@ class Evaluator {
   double last_seconds() const { return last_ ? last_->seconds : 0.0; }
 
  private:
+  std::optional<Evaluation> run(const config::PipelineConfig& config);
   void report(int64_t epoch, std::optional<int64_t> restored_step);
   // The model computes with the average, or with its own weights again.
   void swap(DenseAverage& average);

@@ -15,9 +15,12 @@ struct PassProgress {
   State state = State::kRuns;
 };
 
+struct OwnMetrics;
+
 struct PassWatch {
   CancelToken cancel;
   std::function<void(const PassProgress&)> progress;  // called on rank 0; may be empty
+  const OwnMetrics* own_metrics = nullptr;            // of evaluations, of one process alone
 };
 
 }  // namespace emblem

@@ -132,7 +132,7 @@ config::PipelineConfig check_run(config::PipelineConfig config, const TrainOptio
   check_ranks(config, options.world);
   const FeatureLayout layout = training_layout(layout_of(config), config.model_config());
   const std::vector<HeadSpec> heads = heads_of(config, layout);
-  require_watchable_metrics(heads, config.train_config());
+  require_watchable_metrics(heads, config.train_config(), options.own_metrics.names);
   if (options.stop_at) check_goal(config, heads, *options.stop_at);
   make_schedule(config.train_config().sparse_optimizer());
   check_dense_optimizer(config.train_config());

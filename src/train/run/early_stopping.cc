@@ -19,8 +19,10 @@ void EarlyStopping::restore(const EarlyStoppingState& state) {
 }
 
 bool EarlyStopping::observe(double value, int64_t step) {
-  const double gain =
-      lower_is_better(settings_.metric()) ? state_.best - value : value - state_.best;
+  // check_pipeline refuses a setting that contradicts the metric.
+  const bool lower = settings_.has_higher_is_better() ? !settings_.higher_is_better()
+                                                      : lower_is_better(settings_.metric());
+  const double gain = lower ? state_.best - value : value - state_.best;
   const bool better = !std::isnan(value) && (!state_.has_best || gain > settings_.min_delta());
   if (better) {
     state_.has_best = true;

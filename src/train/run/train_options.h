@@ -9,6 +9,7 @@
 #include "config/proto/pipeline.pb.h"
 #include "core/system/cancel_token.h"
 #include "data/source/storage.h"
+#include "train/predict/own_metrics.h"
 #include "train/run/early_stopping.h"
 #include "train/run/train_callbacks.h"
 #include "train/run/world.h"
@@ -39,6 +40,7 @@ struct TrainOptions {
   LastCheckpoint last_checkpoint = LastCheckpoint::kSave;
   CancelToken cancel;  // the run then ends with a checkpoint
   TrainCallbacks callbacks;
+  OwnMetrics own_metrics;  // of every evaluation
 };
 
 enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted };

@@ -158,13 +158,14 @@ void Trainer::remember_input_files() {
 
 void Trainer::open_files() {
   const std::string& dir = config_.model_dir();
+  evaluator_.emplace(config_, layout_, learner_, clock_, memory_.get(), options_);
+  evaluator_->try_own_metrics();
   world().ranks->barrier();  // all have looked at the folder
   if (world().writes()) {
     remove_leftovers(dir);
     remove_unfinished_deltas(dir + "/deltas");
     write_text_file_atomically(dir + "/" + kConfigFile, to_stored_text(config_));
   }
-  evaluator_.emplace(config_, layout_, learner_, clock_, memory_.get(), options_);
   checkpoints_.emplace(config_, learner_, clock_, state_, resumed_.value_or(""));
 }
 

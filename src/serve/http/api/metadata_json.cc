@@ -44,6 +44,10 @@ void write_tensors(JsonWriter& json, const std::vector<TensorMetadata>& tensors)
         json.key("shape").array([&] {
           for (const int64_t size : tensor.shape) json.number(size);
         });
+        if (tensor.parameters.empty()) return;
+        json.key("parameters").object([&] {
+          for (const auto& [name, value] : tensor.parameters) json.key(name).string(value);
+        });
       });
     }
   });
