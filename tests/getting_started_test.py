@@ -49,7 +49,7 @@ class GettingStarted(unittest.TestCase):
         request = re.search(r"infer -d '(.*?)'\n", TEXT, re.DOTALL).group(1)
         server = Server(self.folder / "models")
         try:
-            connection = http.client.HTTPConnection(server.http, timeout=60)
+            connection = http.client.HTTPConnection(server.http, timeout=120)
             connection.request("POST", "/v2/models/clicks/infer", request)
             answer = json.loads(connection.getresponse().read())
             connection.close()

@@ -295,7 +295,7 @@ class Server:
         return status
 
     def get(self, path, address=None):
-        connection = http.client.HTTPConnection(address or self.http, timeout=30)
+        connection = http.client.HTTPConnection(address or self.http, timeout=120)
         connection.request("GET", path)
         response = connection.getresponse()
         body = response.read()

@@ -114,7 +114,7 @@ class Index(unittest.TestCase):
         try:
             metadata = json.loads(server.get("/v2/models/rec")[1])
             self.assertFalse({i["name"] for i in metadata["inputs"]} & set(ITEM_COLUMNS))
-            connection = http.client.HTTPConnection(server.http, timeout=60)
+            connection = http.client.HTTPConnection(server.http, timeout=120)
             self.addCleanup(connection.close)
             inputs = features(metadata, self.rows)
 
@@ -205,7 +205,7 @@ class Index(unittest.TestCase):
         has_answer = {version: threading.Event() for version in answers}
 
         def ask():
-            connection = http.client.HTTPConnection(server.http, timeout=60)
+            connection = http.client.HTTPConnection(server.http, timeout=120)
             self.addCleanup(connection.close)
             while not stop.is_set():
                 try:

@@ -433,7 +433,7 @@ class Init(unittest.TestCase):
                                    env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertTrue(becomes_true(lambda: list(folder.glob("emblem_tune_*"))))
         process.send_signal(SIGINT)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130, error)
         self.assertIn("interrupted: the search ended in trial", error)
         self.assertFalse(self.config.exists())

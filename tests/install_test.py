@@ -69,13 +69,13 @@ class InstalledLibrary(unittest.TestCase):
             inputs = [{"name": name, "shape": [2, 1], "datatype": kind, "data": data}
                       for name, kind, data in (("user", "INT64", [7, 49]), ("price", "FP32", [1, 1]))]
             request = urllib.request.Request(server.stdout.readline().strip(), json.dumps({"inputs": inputs}).encode())
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 values = json.load(answer)["outputs"][0]["data"]
             for mine, theirs in zip(values, predicted):
                 self.assertAlmostEqual(mine, theirs, places=4)
         finally:
             server.stdin.close()
-        self.assertEqual(server.wait(60), 0)
+        self.assertEqual(server.wait(120), 0)
         server.stdout.close()
 
     @unittest.skipUnless(shutil.which("clang++"), "needs clang++")

@@ -179,7 +179,7 @@ class KafkaTrain(KafkaTest):
         self.assertTrue(becomes_true(lambda: list(deltas.glob("delta-*"))))
         self.brokers.send(topic, rows(30, 9))  # fewer than a batch, and the stream is idle afterwards
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 128 + signal.SIGTERM, self.log_of("online"))
+        self.assertEqual(process.wait(120), 128 + signal.SIGTERM, self.log_of("online"))
         self.assertIn("continue with --resume", self.log_of("online"))
         lines = [json.loads(line) for line in (self.folder / "online/train_log.jsonl").read_text().splitlines()]
         validated = [line for line in lines if "progressive/auc" in line]
@@ -210,13 +210,13 @@ class KafkaTrain(KafkaTest):
         last = json.loads((sorted((self.folder / "served/deltas").glob("delta-*"))[-1] / "manifest.json").read_text())
         self.assertEqual(last["stream_offsets"], [1001])
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 128 + signal.SIGTERM, self.log_of("served"))
+        self.assertEqual(process.wait(120), 128 + signal.SIGTERM, self.log_of("served"))
 
     def predict(self, server, user):
         inputs = [{"name": "user", "shape": [1, 1], "datatype": "BYTES", "data": [user]},
                   {"name": "price", "shape": [1, 1], "datatype": "FP32", "data": [2]},
                   {"name": "tags", "shape": [1, 1], "datatype": "BYTES", "data": [""]}]
-        connection = http.client.HTTPConnection(server.http, timeout=60)
+        connection = http.client.HTTPConnection(server.http, timeout=120)
         connection.request("POST", "/v2/models/clicks/infer", json.dumps({"inputs": inputs}))
         answer = json.loads(connection.getresponse().read())
         connection.close()
@@ -253,7 +253,7 @@ class KafkaTrain(KafkaTest):
         self.brokers.send(topic, rows(500, 2))
         self.assertTrue(becomes_true(lambda: self.position("away")["rows_in_epoch"] == 1000), self.log_of("away"))
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 128 + signal.SIGTERM, self.log_of("away"))
+        self.assertEqual(process.wait(120), 128 + signal.SIGTERM, self.log_of("away"))
 
     def test_bad_messages_are_bad_rows(self):
         topic = self.topic()

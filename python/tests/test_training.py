@@ -123,14 +123,19 @@ class ProcessTest(Folder):
         for name, call in {"train": lambda: emblem.train(data, rows.PIPELINE, epochs=1, progress=False),
                            "predict": lambda: model.predict(data), "evaluate": lambda: model.evaluate(data),
                            "init": lambda: emblem.init(data, "click", rows=0)}.items():
-            ended, counts = threading.Event(), []
-            thread = threading.Thread(target=lambda: (call(), ended.set()))
-            thread.start()
-            while not ended.is_set():
-                counts.append(time.monotonic())
-                time.sleep(0)
-            thread.join()
-            self.assertGreater(len(counts), 50, name)
+            most = 0
+            for _ in range(20):  # on a busy machine this thread may get no CPU during a call
+                ended, count = threading.Event(), 0
+                thread = threading.Thread(target=lambda: (call(), ended.set()))
+                thread.start()
+                while not ended.is_set():
+                    count += 1
+                    time.sleep(0)
+                thread.join()
+                most = max(most, count)
+                if most > 50:
+                    break
+            self.assertGreater(most, 50, name)
 
     def test_the_log_goes_to_logging(self):
         with self.assertLogs("emblem", "INFO") as lines:

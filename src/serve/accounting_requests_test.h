@@ -350,6 +350,16 @@ inline std::vector<HttpCase> http_inference_cases() {
   };
 }
 
+// Rows and bags of tables that are elsewhere, with as many different keys as there are.
+inline std::vector<HttpCase> front_end_cases() {
+  std::string words;
+  for (int i = 0; i < 300'000; ++i) words += (i == 0 ? "" : "|") + std::to_string(i);
+  return {{"one row", rows_in_binary(1), 200},
+          {"rows", rows_in_binary(60'000), 200},
+          {"words of a bag", bags_in_binary(words, "1"), 200},
+          {"elements of a sequence", bags_in_binary("a", repeated("1;2;3;", 200'000) + "1"), 200}};
+}
+
 inline std::vector<HttpCase> http_path_cases() {
   std::vector<HttpCase> cases;
   const std::string text(16'000'000, ' ');

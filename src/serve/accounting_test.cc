@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "serve/accounting_requests_test.h"
+#include "serve/accounting_retrieval_test.h"
 #include "serve/engine/hps/table_sources.h"
 #include "serve/grpc/methods.h"
 #include "serve/grpc/raw_client_test.h"
@@ -25,7 +26,8 @@ namespace emblem {
 namespace {
 
 std::atomic<int64_t> live_bytes = 0;  // live bytes of the whole process
-std::atomic<const MemoryBudget*> watched = nullptr;
+using Budgets = std::vector<const MemoryBudget*>;
+std::atomic<const Budgets*> watched = nullptr;
 int64_t live_before = 0, used_before = 0;
 std::atomic<int64_t> worst = 0;  // live bytes beyond those that were taken from the budget
 std::array<void*, 40> worst_frames;
@@ -37,11 +39,16 @@ constexpr size_t kLooksAt = size_t{64} << 10;
 // Bytes for buffers of connections and of zlib.
 constexpr int64_t kSlack = int64_t{8} << 20;
 
+int64_t used_of(const Budgets& budgets) {
+  int64_t used = 0;
+  for (const MemoryBudget* budget : budgets) used += static_cast<int64_t>(budget->used());
+  return used;
+}
+
 void look(size_t bytes) {
-  const MemoryBudget* budget = watched.load(std::memory_order_acquire);
-  if (budget == nullptr || bytes < kLooksAt) return;
-  const int64_t excess =
-      live_bytes - live_before - (static_cast<int64_t>(budget->used()) - used_before);
+  const Budgets* budgets = watched.load(std::memory_order_acquire);
+  if (budgets == nullptr || bytes < kLooksAt) return;
+  const int64_t excess = live_bytes - live_before - (used_of(*budgets) - used_before);
   if (excess <= worst) return;
   worst = excess;
   if (excess > kSlack) worst_depth = backtrace(worst_frames.data(), worst_frames.size());
@@ -99,18 +106,18 @@ namespace {
 
 constexpr size_t kBudget = size_t{256} << 20;
 
-// While `act` runs, nothing may be allocated that is not taken from the budget. A client has its
-// answer before the server has given back all that the request took, and what is given back during
-// the next request looks like a lack there: what is never taken shows every time.
+// While `act` runs, nothing may be allocated that is not taken from one of the budgets. A client
+// has its answer before the server has given back all that the request took, and what is given back
+// during the next request looks like a lack there: what is never taken shows every time.
 template <class Act>
-void watch(const std::string& name, const MemoryBudget& budget, Act&& act) {
+void watch(const std::string& name, const Budgets& budgets, Act&& act) {
   SCOPED_TRACE(name);
   for (int time = 0; time < 3 && (time == 0 || worst > kSlack); ++time) {
     worst = 0;
     worst_depth = 0;
     live_before = live_bytes;
-    used_before = static_cast<int64_t>(budget.used());
-    watched.store(&budget, std::memory_order_release);
+    used_before = used_of(budgets);
+    watched.store(&budgets, std::memory_order_release);
     act();
     watched.store(nullptr, std::memory_order_release);
   }
@@ -149,10 +156,13 @@ class Accounting : public testing::Test {
     return options;
   }
 
-  // The status of the answer.
-  static int ask(const Serving& serving, const std::string& name, const std::string& request) {
+  // The status of the answer. `others` are servers that work for this one.
+  static int ask(const Serving& serving, const std::string& name, const std::string& request,
+                 const std::vector<const Serving*>& others = {}) {
     int status = 0;
-    watch(name, serving.memory(), [&] {
+    Budgets budgets = {&serving.memory()};
+    for (const Serving* other : others) budgets.push_back(&other->memory());
+    watch(name, budgets, [&] {
       const AsClient as_client;
       TestClient client(serving.http_port());
       client.send(request);
@@ -164,7 +174,7 @@ class Accounting : public testing::Test {
   static std::string call(const Serving& serving, const std::string& method,
                           const std::string& frames) {
     std::string status;
-    watch(method, serving.memory(), [&] {
+    watch(method, {&serving.memory()}, [&] {
       const AsClient as_client;
       RawClient client(serving.grpc_port());
       client.send(frames);
@@ -183,11 +193,12 @@ TEST_F(Accounting, TheWatchSeesWhatIsNotTaken) {
   worst = 0;
   live_before = live_bytes;
   used_before = 0;
-  watched = &budget;
+  const Budgets budgets = {&budget};
+  watched = &budgets;
   { const std::vector<char> unknown(size_t{16} << 20); }
   watched = nullptr;
   EXPECT_GT(worst, kSlack);
-  watch("taken", budget, [&] {
+  watch("taken", budgets, [&] {
     MemoryBudget::Lease lease(budget);
     lease.grow(size_t{17} << 20);
     const std::vector<char> known(size_t{16} << 20);
@@ -271,6 +282,44 @@ TEST_F(Accounting, OfRowsOfATableServer) {
   EXPECT_EQ(ask(serving, "versions in use", status_request(500)), 200);
   EXPECT_EQ(ask(serving, "too many versions in use", status_request(500'000)), 400);
   EXPECT_EQ(ask(serving, "no status", posted_gzip(kStatusPath, std::string(16'000'000, ' '))), 400);
+}
+
+// Rows of two table servers in this process, whose memory counts with that of the front end.
+TEST_F(Accounting, OfAFrontEnd) {
+  const auto of_parts = [](PartRange parts) {
+    ServingOptions servers = options();
+    servers.models.models = {"rows", "bags"};
+    servers.table_parts = TablePartsOptions{.parts = parts};
+    return servers;
+  };
+  const Serving low(of_parts({0, kParts / 2})), high(of_parts({kParts / 2, kParts}));
+  ServingOptions front = options();
+  front.models.models = {"rows", "bags"};
+  front.table_servers.emplace();
+  for (const Serving* server : {&low, &high})
+    front.table_servers->servers.push_back({"127.0.0.1", server->http_port()});
+  front.table_servers->timeout = std::chrono::seconds(60);
+  const Serving serving(front);
+  for (const HttpCase& one : front_end_cases())
+    EXPECT_EQ(ask(serving, one.name, one.request, {&low, &high}), one.status) << one.name;
+  for (const Serving* server : {&serving, &low, &high})
+    EXPECT_LE(server->memory().used(), kBudget / 2) << "kept after the last request";
+}
+
+// Searches on the thread of the engine, and on several.
+TEST_F(Accounting, OfItemSearch) {
+  for (const int threads : {1, 3}) {
+    SCOPED_TRACE(threads);
+    const TempFolder folder;
+    add_model_with_index(folder.path("model"), folder.path("repository"), threads);
+    ServingOptions items = options();
+    items.models.repository = folder.path("repository");
+    items.models.models = {"items"};
+    const Serving serving(items);
+    for (const HttpCase& one : item_search_cases())
+      EXPECT_EQ(ask(serving, one.name, one.request), one.status) << one.name;
+    EXPECT_LE(serving.memory().used(), kBudget / 2) << "kept after the last request";
+  }
 }
 
 }  // namespace

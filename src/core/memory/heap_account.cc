@@ -103,7 +103,7 @@ class HeapBlocks {
   }
 
   static void* allocate_small(HeapAccount::Scope& scope, size_t bytes, size_t alignment) {
-    if (scope.small_ + bytes > scope.small_taken_) {
+    if (scope.small_ + bytes > scope.small_taken_) {  // several threads may take one step each
       if (!scope.account_->take(kStep)) throw HeapAccountExhausted();
       scope.small_taken_ += kStep;
     }
@@ -112,7 +112,8 @@ class HeapBlocks {
     return data;
   }
   static void forget_small(HeapAccount::Scope& scope, size_t bytes) {
-    scope.small_ -= std::min(scope.small_, bytes);
+    size_t small = scope.small_;
+    while (!scope.small_.compare_exchange_weak(small, small - std::min(small, bytes))) continue;
   }
 
  private:
@@ -137,6 +138,11 @@ HeapAccount::Scope::~Scope() {
   current_scope = outer_;
   if (account_) account_->give_back(small_taken_);
 }
+
+HeapAccount::Scope* HeapAccount::Scope::current() { return current_scope; }
+
+HeapAccount::Joined::Joined(Scope* scope) : outer_(std::exchange(current_scope, scope)) {}
+HeapAccount::Joined::~Joined() { current_scope = outer_; }
 
 HeapAccount::Taken::Taken(size_t bytes)
     : account_(HeapBlocks::account_of(current_scope)), bytes_(bytes) {

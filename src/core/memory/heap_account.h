@@ -3,7 +3,8 @@
 // listed.
 //
 // Blocks of kLargeBlock bytes and more stay taken until they are freed, on any thread. Smaller ones
-// are taken together for as long as the scope lasts. What allocates by heap::allocate counts:
+// are taken together for as long as the scope lasts. Threads of a ThreadPool count in the scope of
+// the thread that they work for. What allocates by heap::allocate counts:
 // buffers (core/memory/memory_cpu.cc), and operator new of a server (serve/engine/counted_new.cc);
 // and what has a HeapAccount::Taken, such as pinned memory.
 #pragma once
@@ -40,12 +41,28 @@ class HeapAccount {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
+    // The innermost one of this thread; null: none.
+    static Scope* current();
+
    private:
     friend class HeapBlocks;
     const std::shared_ptr<HeapAccount> account_;
     Scope* const outer_;
-    size_t small_ = 0;        // bytes of small blocks that this scope has allocated and not freed
-    size_t small_taken_ = 0;  // for them
+    std::atomic<size_t> small_ = 0;  // bytes of small blocks that were allocated and not freed here
+    std::atomic<size_t> small_taken_ = 0;  // for them
+  };
+
+  // What this thread allocates during its life counts in the scope of another thread, which
+  // outlives this; null: in none. For threads that work for another one (core/threads).
+  class Joined {
+   public:
+    explicit Joined(Scope* scope);
+    ~Joined();
+    Joined(const Joined&) = delete;
+    Joined& operator=(const Joined&) = delete;
+
+   private:
+    Scope* const outer_;
   };
 
   // Bytes that are not allocated by heap::allocate, taken from the account of the innermost scope

@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "core/memory/buffer.h"
 #include "core/system/caught_error.h"
+#include "core/threads/thread_pool.h"
 
 namespace emblem {
 namespace {
@@ -19,8 +21,10 @@ class Limited final : public HeapAccount {
 
  private:
   bool take(size_t bytes) noexcept override {
-    if (bytes > limit_ - taken_) return false;
-    taken_ += bytes;
+    size_t taken = taken_;
+    do {
+      if (bytes > limit_ - taken) return false;
+    } while (!taken_.compare_exchange_weak(taken, taken + bytes));
     return true;
   }
   void give_back(size_t bytes) noexcept override { taken_ -= bytes; }
@@ -49,6 +53,44 @@ TEST(HeapAccount, LargeBlocksAreTakenUntilTheyAreFreedOnAnyThread) {
   EXPECT_EQ(account->held(), kBytes);
   std::thread([&] { kept = {}; }).join();
   EXPECT_EQ(account->taken(), 0u);
+}
+
+TEST(HeapAccount, ThreadsOfAPoolCountInTheScopeOfTheirCaller) {
+  const auto account = std::make_shared<Limited>(64 * kBytes);
+  ThreadPool threads(3);
+  const Context context{.threads = &threads};
+  constexpr int64_t kChunks = 12;
+  std::vector<Buffer<float>> large(kChunks);
+  std::vector<void*> small(kChunks);
+  {
+    const HeapAccount::Scope scope(account);
+    parallel_for(context, kChunks, 1, [&](int64_t chunk, int64_t) {
+      large[chunk] = Buffer<float>(Device::kCpu, kFloats);
+      small[chunk] = heap::allocate(HeapAccount::kLargeBlock - 64, 0);
+    });
+    EXPECT_EQ(account->held(), kChunks * kBytes);
+    EXPECT_GE(account->taken(), kChunks * (kBytes + HeapAccount::kLargeBlock - 64));
+    for (void* block : small) heap::release(block);
+  }
+  EXPECT_EQ(account->taken(), kChunks * kBytes);
+  large.clear();
+  EXPECT_EQ(account->taken(), 0u);
+  parallel_for(context, kChunks, 1, [&](int64_t, int64_t) {
+    const Buffer<float> outside(Device::kCpu, kFloats);
+    EXPECT_EQ(account->taken(), 0u);
+  });
+}
+
+TEST(HeapAccount, AnExhaustedBudgetInAThreadOfAPoolIsTheCallersError) {
+  const auto account = std::make_shared<Limited>(4 * kBytes);
+  ThreadPool threads(3);
+  const HeapAccount::Scope scope(account);
+  std::vector<Buffer<float>> large(12);
+  EXPECT_THROW(parallel_for(Context{.threads = &threads}, 12, 1,
+                            [&](int64_t chunk, int64_t) {
+                              large[chunk] = Buffer<float>(Device::kCpu, kFloats);
+                            }),
+               HeapAccountExhausted);
 }
 
 TEST(HeapAccount, NothingIsAllocatedBeyondTheBudget) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/memory/heap_account.h"
+
 namespace emblem {
 namespace {
 
@@ -23,6 +25,19 @@ void pause() {
   asm volatile("isb" ::: "memory");
 #endif
 }
+
+// What run() is given, and whose memory the chunks take.
+struct CountedBody {
+  void (*body)(void*, int64_t);
+  void* argument;
+  HeapAccount::Scope* scope;
+
+  static void run(void* counted, int64_t chunk) {
+    const auto& self = *static_cast<CountedBody*>(counted);
+    const HeapAccount::Joined joined(self.scope);
+    self.body(self.argument, chunk);
+  }
+};
 
 }  // namespace
 
@@ -95,13 +110,14 @@ void ThreadPool::run(int64_t chunks, void (*body)(void*, int64_t), void* argumen
     for (int64_t chunk = 0; chunk < chunks; ++chunk) body(argument, chunk);
     return;
   }
+  CountedBody counted{body, argument, HeapAccount::Scope::current()};
   // No chunk can be claimed while the job is being described: a worker that is late for the last
   // job would otherwise take the new number of chunks for the old one's.
   const uint64_t last = claim_.load(std::memory_order_relaxed) >> 32;
   claim_.exchange(((last + 1) << 32) | kChunkMask, std::memory_order_acq_rel);
   const uint64_t job = (last + 2) & kChunkMask;
-  body_.store(body, std::memory_order_relaxed);
-  argument_.store(argument, std::memory_order_relaxed);
+  body_.store(&CountedBody::run, std::memory_order_relaxed);
+  argument_.store(&counted, std::memory_order_relaxed);
   chunks_.store(chunks, std::memory_order_relaxed);
   unfinished_.store(chunks, std::memory_order_relaxed);
   error_ = nullptr;

@@ -95,12 +95,22 @@ bool is_default(const Message& message, const FieldDescriptor* field) {
   return differencer.CompareWithFields(message, *empty, fields, fields);
 }
 
+bool is_mlp_without_layers(const Message& message) {
+  return message.GetDescriptor() == config::MLP::descriptor() &&
+         static_cast<const config::MLP&>(message).hidden_units_size() == 0;
+}
+
 void find(const Message& message, const std::string& path, std::vector<std::string>* found) {
   const Reflection* r = message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
   r->ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
     const std::string place = path.empty() ? field->name() : path + "." + field->name();
+    if (is_mlp_without_layers(message)) {
+      if (!is_default(message, field))
+        found->push_back(cat(place, " (there are no layers without hidden_units)"));
+      continue;
+    }
     auto reason = reasons().find(message.GetDescriptor()->name() + "." + field->name());
     if (reason == reasons().end()) reason = reasons().find("*." + field->name());
     if (reason != reasons().end()) {

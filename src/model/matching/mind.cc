@@ -151,7 +151,27 @@ void check_mind(const config::PipelineConfig& config, const FeatureLayout& layou
                    printable(tower.input()), "\"");
 }
 
+// Settings of layers where the only one is the last, which is linear.
+void warn_of_only_layer(const config::MLP& mlp, const std::string& path,
+                        std::vector<std::string>& warnings) {
+  if (mlp.hidden_units_size() != 1) return;
+  const auto warn = [&](bool given, const char* field) {
+    if (given)
+      warnings.push_back(cat(path, ".", field,
+                             " has no effect: the last layer is linear, and it is the only one"));
+  };
+  warn(mlp.activation() != config::MLP().activation(), "activation");
+  warn(mlp.dropout_ratio_size() > 0, "dropout_ratio");
+  warn(mlp.use_bn(), "use_bn");
+  warn(mlp.use_ln(), "use_ln");
+}
+
 void warn_of_mind(const config::ModelConfig& model, std::vector<std::string>& warnings) {
+  const config::MINDUserTower& tower = model.mind().user_tower();
+  warn_of_only_layer(tower.user_mlp(), "mind.user_tower.user_mlp", warnings);
+  warn_of_only_layer(tower.hist_seq_mlp(), "mind.user_tower.hist_seq_mlp", warnings);
+  if (!tower.user_mlp().bias())
+    warnings.push_back("mind.user_tower.user_mlp.bias: the last layer has biases nevertheless");
   if (model.mind().user_tower().has_user_seq_combine())
     warnings.push_back(
         "mind.user_tower.user_seq_combine has no effect: concat_mlp reads the user and an interest "

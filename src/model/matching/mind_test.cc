@@ -335,5 +335,31 @@ TEST(Mind, WarnsOfWhatHasNoEffect) {
               testing::Contains(HasSubstr("user_seq_combine has no effect")));
 }
 
+TEST(Mind, WarnsOfSettingsOfLayersThatAreLinear) {
+  const auto warnings = [](const std::string& layers) {
+    const MindText text{.user_tower =
+                            cat(layers, " concat_mlp { hidden_units: 4 } ", kMindCapsules)};
+    return pipeline_warnings(parse_pipeline(text.pipeline(), "x"));
+  };
+  const auto of = [](const char* field) {
+    return cat("mind.user_tower.", field,
+               " has no effect: the last layer is linear, and it is the only one");
+  };
+  const std::string all = "activation: 'nn.Sigmoid' dropout_ratio: 0.1 use_bn: true";
+  EXPECT_THAT(
+      warnings(cat("user_mlp { hidden_units: 4 ", all, " bias: false } hist_seq_mlp { ",
+                   "hidden_units: 4 use_ln: true }")),
+      testing::IsSupersetOf({of("user_mlp.activation"), of("user_mlp.dropout_ratio"),
+                             of("user_mlp.use_bn"), of("hist_seq_mlp.use_ln"),
+                             std::string("mind.user_tower.user_mlp.bias: the last layer has biases "
+                                         "nevertheless")}));
+  EXPECT_THAT(warnings(cat("user_mlp { hidden_units: [8, 4] ", all, " } hist_seq_mlp { ",
+                           "hidden_units: [8, 4] use_ln: true }")),
+              testing::Not(testing::Contains(HasSubstr("linear"))));
+  EXPECT_THAT(warnings("user_mlp { hidden_units: 4 } hist_seq_mlp { use_bn: true }"),
+              testing::Contains(HasSubstr("user_tower.hist_seq_mlp.use_bn (there are no layers "
+                                          "without hidden_units)")));
+}
+
 }  // namespace
 }  // namespace emblem

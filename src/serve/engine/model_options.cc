@@ -80,6 +80,25 @@ std::chrono::microseconds parse_slo(const std::string& text, const std::string& 
   return std::chrono::microseconds(us);
 }
 
+// What would make other tensors of those of requests and of the model.
+void refuse_changes_of_tensors(const inference::ModelConfig& config, const std::string& where) {
+  if (!config.batch_input().empty()) unsupported(where, "batch_input");
+  if (!config.batch_output().empty()) unsupported(where, "batch_output");
+  const auto refuse = [&](const auto& tensors, const char* kind) {
+    for (const auto& tensor : tensors) {
+      if (tensor.has_reshape()) unsupported(where, cat(kind, " '", tensor.name(), "': reshape"));
+      if (tensor.is_shape_tensor())
+        unsupported(where, cat(kind, " '", tensor.name(), "': is_shape_tensor"));
+    }
+  };
+  refuse(config.input(), "input");
+  refuse(config.output(), "output");
+  for (const auto& output : config.output())
+    if (!output.label_filename().empty())
+      unsupported(where, cat("output '", output.name(),
+                             "': label_filename (classes are answered by number)"));
+}
+
 // The shape that config.pbtxt calls for is that of a row when the model batches.
 template <class Tensors>
 void compare_tensors(const Tensors& configured, const std::vector<TensorMetadata>& there,
@@ -141,7 +160,7 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
   if (config.has_sequence_batching()) unsupported(where, "sequence_batching");
   if (config.has_ensemble_scheduling()) unsupported(where, "ensemble_scheduling");
   if (config.model_transaction_policy().decoupled()) unsupported(where, "a decoupled model");
-  if (config.response_cache().enable()) unsupported(where, "response_cache");
+  refuse_changes_of_tensors(config, where);
   EMBLEM_REQUIRE(config.max_batch_size() >= 0, where, ": max_batch_size is ",
                  config.max_batch_size());
   if (config.backend() != kHpsBackend) {  // whose tensors are of any size

@@ -37,7 +37,8 @@ EngineCount engine_count(const inference::ModelConfig& config, const std::string
 void check_backend(const inference::ModelConfig& config, const std::string& where);
 
 // Throws kInvalidArgument for settings that contradict the servable or each other, kUnsupported for
-// what Emblem does not do (sequences, ensembles, other backends, ...). `where` names the file.
+// what Emblem does not do and would change answers (sequences, ensembles, other backends, reshaped
+// tensors, ...). without_effect.h names what it takes and does not use. `where` names the file.
 ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,
                            const std::string& where);
 

@@ -17,6 +17,7 @@
 #include "serve/engine/hps/hps_options.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/retrieval/index_servable.h"
+#include "serve/engine/without_effect.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -328,6 +329,9 @@ ModelServer::Model ModelServer::build(const std::string& name, const ModelLoadRe
   const bool may_run_on = !model.sent && !old.sent;
   model.versions =
       load_versions(name, from, model.config, may_run_on ? old.versions : Versions{}, current);
+  if (!model.versions.empty() && to_text(model.config) != to_text(old.config))
+    warn_of_settings_without_effect(model.config, model.versions.rbegin()->second->servable(),
+                                    repository_.config_file(name));
   return model;
 }
 

@@ -384,6 +384,26 @@ TEST_F(ModelServerTest, ConfigurationsThatAskForWhatIsNotThereAreRefused) {
   EXPECT_EQ(refusal(""), "");
 }
 
+TEST_F(ModelServerTest, SettingsWithoutEffectAreOneWarningUntilTheConfigurationChanges) {
+  const std::string file = model_.model_folder() + "/config.pbtxt";
+  write_text_file_atomically(file, R"(max_batch_size: 8 optimization { graph { level: 1 } }
+      parameters { key: "slo_p99_ms" value { string_value: "5" } })");
+  testing::internal::CaptureStderr();
+  ModelServer server(controlled());
+  model_.export_version();
+  server.load("ctr", {});
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string warning = cat("warning: ", file, ": settings without effect: optimization, ",
+                                  "parameters[\"slo_p99_ms\"] (did you mean \"slo_p99_us\"?)\n");
+  ASSERT_THAT(log, HasSubstr(warning));
+  EXPECT_THAT(log.substr(log.find(warning) + warning.size()), Not(HasSubstr("without effect")));
+  write_text_file_atomically(file, "max_batch_size: 8 model_warmup {}");
+  testing::internal::CaptureStderr();
+  server.load("ctr", {});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("settings without effect: model_warmup\n"));
+}
+
 // The thread that looks for new versions must outlive whatever a version throws.
 TEST_F(ModelServerTest, AVersionWhoseLoadingThrowsAnythingIsTriedAgain) {
   std::atomic<int> attempts = 0;
