@@ -62,7 +62,8 @@ class RemoteModelDirTest : public RemoteFolderTest {
 };
 
 TEST_F(RemoteModelDirTest, NoCheckpointIsLostWhicheverRequestsFail) {
-  for (const auto kind : {RequestFaults::Kind::kDenied, RequestFaults::Kind::kAnswerLost}) {
+  for (const auto kind : {RequestFaults::Kind::kDenied, RequestFaults::Kind::kAnswerLost,
+                          RequestFaults::Kind::kSwallowed, RequestFaults::Kind::kPage}) {
     bool reached_end = false;
     for (int first = 0; !reached_end && first < 300; first += 3) {
       SCOPED_TRACE(cat(static_cast<int>(kind), ", request ", first));

@@ -55,7 +55,8 @@ class DatasetUploadTest : public RemoteFolderTest {
 };
 
 TEST_F(DatasetUploadTest, AnUploadThatFailsAtAnyRequestIsNotReadAsWhole) {
-  for (const auto kind : {RequestFaults::Kind::kDenied, RequestFaults::Kind::kAnswerLost}) {
+  for (const auto kind : {RequestFaults::Kind::kDenied, RequestFaults::Kind::kAnswerLost,
+                          RequestFaults::Kind::kSwallowed, RequestFaults::Kind::kPage}) {
     bool reached_end = false;
     for (int first = 0; !reached_end && first < 200; ++first) {
       SCOPED_TRACE(first);

@@ -184,6 +184,16 @@ void change_item_files(config::PipelineConfig* config,
     change_paths(*correction);
 }
 
+std::vector<std::string> item_files(const config::PipelineConfig& config) {
+  std::vector<std::string> files;
+  config::PipelineConfig copy = config;
+  change_item_files(&copy, [&](const std::string& path) {
+    files.push_back(path);
+    return path;
+  });
+  return files;
+}
+
 void sample_for_evaluation(config::DataConfig* data) {
   with_sampler(data, [](auto& sampler) {
     if (sampler.num_eval_sample() > 0) sampler.set_num_sample(sampler.num_eval_sample());

@@ -33,12 +33,14 @@ struct ItemSamplerSpec {
 
 // None where no items are sampled. Throws Error for settings that are missing or out of range.
 std::optional<ItemSamplerSpec> item_sampler_of(const config::DataConfig& data);
-// All that it reads from: what a batch gets depends on their content.
+// All that it reads from.
 std::vector<std::string> files_of(const ItemSamplerSpec& sampler);
 // Calls `change` with the path of each file that the pipeline's sampler or the correction of its
 // scores reads, which becomes what that returns.
 void change_item_files(config::PipelineConfig* config,
                        const std::function<std::string(const std::string& path)>& change);
+// The paths of these files: what a batch gets depends on their content.
+std::vector<std::string> item_files(const config::PipelineConfig& config);
 // Batches are those of evaluations from now on.
 void sample_for_evaluation(config::DataConfig* data);
 
