@@ -317,7 +317,7 @@ class Index(unittest.TestCase):
         out = self.one.folder / "planted.json"
         self.one.succeed("eval", "--checkpoint", model, "--input", data / "test", "--items", data / "items", "--item-id", "item",
                          "--k", "50", "--json", out)
-        self.assertGreater(json.loads(out.read_text())["full_recall@50"], 0.97 * best)
+        self.assertGreater(json.loads(out.read_text())["full_recall@50"], 0.96 * best)
 
     def test_bad_items_are_one_clear_line_and_nothing_is_written(self):
         def refusal(text, *options):
