@@ -166,6 +166,8 @@ inline SettingsBase edge_settings(const std::string& sampler, const std::string&
           user_input_path: "FOLDER/data/users.txt" num_eval_sample: 5 item_id_field: "item"
           attr_fields: ["item", "color", "price"] user_id_field: "user" )",
                      edges, " }"));
+  const std::string several = " value_dim: 0";  // of a user: ids that no edge begins with
+  base.text.erase(base.text.find(several), several.size());
   base.name = sampler;
   base.parts = {"data_config"};
   return base;
