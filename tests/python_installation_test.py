@@ -1,6 +1,6 @@
-"""The Python package beside other packages: frames, old versions, clashes of names, libraries of CUDA."""
+"""The Python package beside other packages: clashes of names, libraries of CUDA."""
 from python_package import run_suite, use_package
 
 use_package()
 if __name__ == "__main__":
-    run_suite("installation", "sklearn_data")
+    run_suite("installation")
