@@ -35,7 +35,7 @@ class ItemFeatures {
       EMBLEM_REQUIRE(reads == Reads::kNothing || of_input == Reads::kNothing || of_input == reads,
                      "feature \"", printable(feature.name), "\" reads \"", printable(first),
                      "\" and \"", printable(input.name), "\", but only one of them is among ",
-                     kItemSampler,
+                     sampler_.name,
                      ".attr_fields; features of an item and its user are not supported with a "
                      "sampler");
       if (of_input == Reads::kNothing) continue;
@@ -64,7 +64,7 @@ class ItemFeatures {
 std::optional<ItemSamplerSpec> item_sampler_of(const config::DataConfig& data) {
   if (!data.has_negative_sampler()) return std::nullopt;
   const config::NegativeSampler& sampler = data.negative_sampler();
-  ItemSamplerSpec spec;
+  ItemSamplerSpec spec{.name = kItemSampler};
   spec.input_path = sampler.input_path();
   spec.attr_fields.assign(sampler.attr_fields().begin(), sampler.attr_fields().end());
   spec.attr_delimiter = one_character(sampler.attr_delimiter(), "attr_delimiter");
@@ -88,6 +88,7 @@ void sample_for_evaluation(config::DataConfig* data) {
 }
 
 void remove_sampler(config::PipelineConfig* config) {
+  config->mutable_data_config()->clear_tdm_sampler();
   if (!config->data_config().has_negative_sampler()) return;
   config->mutable_data_config()->clear_negative_sampler();
   set_in_batch_negative(config->mutable_model_config());
@@ -100,22 +101,32 @@ int64_t items_in(const FeatureLayout& layout) {
   return layout.features[first].settings.in_sequence ? -1 : last;
 }
 
+std::vector<size_t> features_of_items(const ItemSamplerSpec& sampler,
+                                      const FeatureLayout& layout) {
+  const ItemFeatures items(sampler, layout);
+  std::vector<size_t> found;
+  for (size_t i = 0; i < layout.features.size(); ++i) {
+    const FeatureSpec& feature = layout.features[i];
+    if (!items.is_of_items(feature)) continue;
+    EMBLEM_REQUIRE(!feature.settings.in_sequence, "feature \"", printable(feature.name),
+                   "\" is a sequence of a sampled item (", sampler.name,
+                   ".attr_fields names its column), which is not supported yet; remove it");
+    if (!feature.is_intermediate) found.push_back(i);
+  }
+  return found;
+}
+
 void lay_out_items(const config::DataConfig& data, FeatureLayout& layout) {
   const auto sampler = item_sampler_of(data);
   if (!sampler) return;
-  const ItemFeatures items(*sampler, layout);
+  const std::vector<size_t> items = features_of_items(*sampler, layout);
   const auto batch = std::max<int64_t>(1, data.batch_size());
   // On average; nothing is cut.
   SequenceSpec space{.name = "sampled_items",
                      .max_length = 1 + (sampler->count + batch - 1) / batch};
   bool has_id = false;
-  for (size_t i = 0; i < layout.features.size(); ++i) {
+  for (const size_t i : items) {
     FeatureSpec& feature = layout.features[i];
-    if (!items.is_of_items(feature)) continue;
-    EMBLEM_REQUIRE(!feature.settings.in_sequence, "feature \"", printable(feature.name),
-                   "\" is a sequence of a sampled item (", kItemSampler,
-                   ".attr_fields names its column), which is not supported yet; remove it");
-    if (feature.is_intermediate) continue;
     feature.sequence = std::ssize(layout.sequences);
     space.features.push_back(i);
     has_id |= feature.kind == FeatureKind::kSparse && feature.column == sampler->item_id_field;
@@ -143,22 +154,25 @@ FeatureLayout layout_of_rows(FeatureLayout layout) {
   return layout;
 }
 
-FeatureLayout layout_of_items(const FeatureLayout& layout) {
-  const int64_t items = items_in(layout);
+FeatureLayout layout_of_features(FeatureLayout layout, const std::vector<size_t>& features) {
   std::set<std::string> read;
   const std::function<void(const FeatureSpec&)> add = [&](const FeatureSpec& feature) {
     read.insert(feature.name);
     for (const FeatureInput& input : feature.inputs)
       if (input.source == FeatureInput::Source::kFeature) add(layout.find(input.name));
   };
-  for (const FeatureSpec& feature : layout.features)
-    if (feature.sequence == items) add(feature);
-  FeatureLayout alone = layout_of_rows(layout);
-  for (FeatureSpec& feature : alone.features)
+  for (const size_t at : features) add(layout.features[at]);
+  for (FeatureSpec& feature : layout.features)
     if (!read.contains(feature.name)) feature.inputs.clear();
-  alone.labels.clear();
-  alone.weight_fields.clear();
-  return alone;
+  layout.labels.clear();
+  layout.weight_fields.clear();
+  return layout;
+}
+
+FeatureLayout layout_of_items(const FeatureLayout& layout) {
+  const int64_t items = items_in(layout);
+  return layout_of_features(layout_of_rows(layout),
+                            layout.sequences[static_cast<size_t>(items)].features);
 }
 
 }  // namespace emblem

@@ -12,6 +12,7 @@ namespace emblem {
 
 // data_config.negative_sampler.
 struct ItemSamplerSpec {
+  std::string name;                      // data_config.negative_sampler
   std::string input_path;                // items: id, weight and attributes
   std::vector<std::string> attr_fields;  // the columns that the attributes are values of
   char attr_delimiter = ':', field_delimiter = '\t';
@@ -30,6 +31,14 @@ void remove_sampler(config::PipelineConfig* config);
 // The last of the layout's sequences, whose elements are the items of a batch: first that of each
 // row, then the sampled ones. -1: there is none.
 int64_t items_in(const FeatureLayout& layout);
+
+// Positions of the features that are in batches and read attr_fields alone. Throws Error for those
+// that read other columns, too, and for sequences.
+std::vector<size_t> features_of_items(const ItemSamplerSpec& sampler, const FeatureLayout& layout);
+
+// `layout` without labels, in which all but these features, and what they are computed from, read
+// nothing.
+FeatureLayout layout_of_features(FeatureLayout layout, const std::vector<size_t>& features);
 
 // Makes the features that read attr_fields features of items_in(). Throws Error for features that
 // read other columns, too.

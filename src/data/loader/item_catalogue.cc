@@ -7,9 +7,7 @@
 #include "core/files/file.h"
 #include "core/text/parse_number.h"
 #include "core/text/text.h"
-#include "data/feature/transform.h"
-#include "data/format/text/csv_field.h"
-#include "data/format/text/csv_types.h"
+#include "data/loader/item_texts.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -92,78 +90,15 @@ class ItemFile {
   int64_t line_ = 1;
 };
 
-// Columns of a block, filled from text.
-class ItemColumns {
- public:
-  ItemColumns(const std::vector<ColumnRequest>& requests, const ItemSamplerSpec& sampler,
-              Block& block)
-      : requests_(requests), missing_({}), block_(block) {
-    block.columns.resize(requests.size());
-    for (size_t i = 0; i < requests.size(); ++i) {
-      requests_[i].codes = false;
-      Column& column = block.columns[i];
-      column.clear(requests[i].type);
-      if (requests[i].has_bags()) column.offsets.push_back(0);
-      const auto& fields = sampler.attr_fields;
-      const auto field = std::find(fields.begin(), fields.end(), requests[i].name);
-      fields_.push_back(static_cast<size_t>(field - fields.begin()));
-    }
-  }
-
-  // Returns what is wrong with them, or "".
-  std::string add(int64_t item, const std::vector<std::string_view>& attributes) {
-    block_.rows = item + 1;
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      Column& column = block_.columns[i];
-      if (!requests_[i].has_bags()) make_room(column);
-      const CsvFieldParser parser(requests_[i], missing_, column);
-      const std::string problem = parser.add(attributes[fields_[i]], item);
-      if (!problem.empty()) return cat(requests_[i].name, ": ", problem);
-    }
-    return "";
-  }
-
- private:
-  void make_room(Column& column) const {
-    const auto rows = static_cast<size_t>(block_.rows);
-    if (column.type == ColumnType::kFloat) column.floats.resize(rows);
-    if (column.type != ColumnType::kInt64) return;
-    column.ints.resize(rows);
-    column.missing.resize(rows);
-  }
-
-  std::vector<ColumnRequest> requests_;
-  MissingTexts missing_;
-  Block& block_;
-  std::vector<size_t> fields_;  // positions in the attributes
-};
-
 }  // namespace
 
 ItemCatalogue read_items(const config::DataConfig& data, const FeatureLayout& layout,
                          const ItemSamplerSpec& sampler) {
-  config::DataConfig as_csv = data;
-  as_csv.set_dataset_type(config::CsvDataset);
-  const FeatureLayout items = layout_of_items(layout);
-  const auto requests = columns_needed(as_csv, items, LabelCheck::kIgnore);
-  DecodedPiece piece;
-  ItemColumns columns(requests, sampler, piece.block);
+  ItemTexts texts(data, layout_of_items(layout), sampler);
   ItemCatalogue catalogue;
   catalogue.weights = ItemFile(sampler).read(
-      [&](int64_t item, const auto& attributes) { return columns.add(item, attributes); });
-  std::vector<ColumnSpec> specs;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    drop_plain_offsets(piece.block.columns[i]);
-    drop_missing_if_none(piece.block.columns[i]);
-    specs.push_back({requests[i].name, requests[i].type});
-  }
-  piece.positions.resize(catalogue.weights.size());
-  std::iota(piece.positions.begin(), piece.positions.end(), int64_t{0});
-  const FeatureTransform transform(as_csv, items, LabelCheck::kIgnore, requests, specs);
-  transform.apply(piece, catalogue.features);
-  if (piece.bad.count > 0)
-    throw Error(ErrorCode::kCorruption,
-                cat(sampler.input_path, ", item ", piece.bad.position + 1, ": ", piece.bad.what));
+      [&](int64_t, const auto& attributes) { return texts.add(attributes); });
+  catalogue.features = texts.features();
   return catalogue;
 }
 

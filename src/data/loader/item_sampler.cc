@@ -6,22 +6,14 @@
 
 #include "core/math/random.h"
 #include "data/feature/row_gather.h"
+#include "data/format/text/csv_types.h"
+#include "data/loader/place_number.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
 constexpr int kMostDraws = 4;  // of a negative, until it may be an item of the batch
-
-// The place of a batch in the data, as a number.
-uint64_t number_of(const DataPosition& next) {
-  uint64_t number = mix64(static_cast<uint64_t>(next.epoch));
-  number = mix64(number ^ static_cast<uint64_t>(next.rows_in_epoch));
-  for (const StreamPosition& partition : next.stream)
-    for (const int64_t part : {int64_t{partition.partition}, partition.offset, partition.row})
-      number = mix64(number ^ static_cast<uint64_t>(part));
-  return number;
-}
 
 // Bag `bag` of a column whose bags are those of rows.
 std::pair<size_t, size_t> bag_of(const SparseColumn& column, size_t bag) {
@@ -97,7 +89,7 @@ std::vector<size_t> ItemSampler::draw(const Batch& batch) const {
   std::unordered_set<int64_t> own;
   for (size_t row = 0; row < static_cast<size_t>(batch.rows); ++row)
     own.insert(key_of(batch.sparse[id_], row));
-  Random random{.seed = seed_, .stream = number_of(batch.next)};
+  Random random{.seed = seed_, .stream = place_number(batch.next)};
   std::vector<size_t> drawn(static_cast<size_t>(count_));
   for (size_t& item : drawn) {
     for (int draws = 0; draws < kMostDraws; ++draws) {

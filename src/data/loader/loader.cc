@@ -274,32 +274,20 @@ int64_t Loader::Pipeline::expected_rows() const {
 std::unique_ptr<Loader::Source> Loader::Source::with_items(const config::DataConfig& data,
                                                            const FeatureLayout& features,
                                                            const LoaderOptions& options) {
-  class WithItems : public Source {
+  class WithItems : public Wrapper {
    public:
     WithItems(const config::DataConfig& data, const FeatureLayout& features,
               const LoaderOptions& options)
-        : layout_(layout_of_rows(features)),
-          rows_(open(data, layout_, options)),
+        : Wrapper(open(data, layout_of_rows(features), options)),
           sampler_(data, features, options) {}
 
     bool next(Batch& batch) override {
-      if (!rows_->next(batch)) return false;
+      if (!rows().next(batch)) return false;
       sampler_.add_items(batch);
       return true;
     }
-    bool wait(std::chrono::milliseconds timeout) override { return rows_->wait(timeout); }
-    bool close_batch() override { return rows_->close_batch(); }
-    DataPosition start() const override { return rows_->start(); }
-    LoaderStatistics statistics() const override { return rows_->statistics(); }
-    int64_t expected_rows() const override { return rows_->expected_rows(); }
-    std::vector<ColumnSpec> columns() const override { return rows_->columns(); }
-    void sample(const std::function<void(const Block&)>& take) const override {
-      rows_->sample(take);
-    }
 
    private:
-    FeatureLayout layout_;
-    std::unique_ptr<Source> rows_;
     ItemSampler sampler_;
   };
   return std::make_unique<WithItems>(data, features, options);
@@ -337,8 +325,10 @@ std::unique_ptr<Loader::Source> Loader::Source::open(const config::DataConfig& d
 }
 
 Loader::Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options)
-    : source_(items_in(features) < 0 ? Source::open(data, features, std::move(options))
-                                     : Source::with_items(data, features, options)) {}
+    : source_(items_in(features) >= 0 ? Source::with_items(data, features, options)
+              : data.has_tdm_sampler() && options.label_check != LabelCheck::kIgnore
+                  ? Source::with_nodes(data, features, options)
+                  : Source::open(data, features, std::move(options))) {}
 
 Loader::~Loader() = default;
 

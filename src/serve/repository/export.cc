@@ -154,7 +154,8 @@ FileFacts write_config(const Checkpoint& checkpoint, bool is_int8, bool has_inde
                        const std::string& to) {
   config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
   const bool has_precision = (config.train_config().mixed_precision() == "INT8") == is_int8;
-  const bool is_sampled = config.data_config().has_negative_sampler();
+  const bool is_sampled =
+      config.data_config().has_negative_sampler() || config.data_config().has_tdm_sampler();
   if (has_precision && !is_sampled && !has_index && !config.train_config().has_plan_path()) {
     link_or_copy(checkpoint.file(kConfigFile), to);
     return checkpoint.manifest.files.at(kConfigFile);

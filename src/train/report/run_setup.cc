@@ -123,6 +123,13 @@ config::PipelineConfig with_absolute_paths(config::PipelineConfig config) {
     config::NegativeSampler& sampler = *config.mutable_data_config()->mutable_negative_sampler();
     sampler.set_input_path(absolute_inputs(sampler.input_path()));
   }
+  if (config.data_config().has_tdm_sampler()) {
+    config::TDMSampler& sampler = *config.mutable_data_config()->mutable_tdm_sampler();
+    sampler.set_item_input_path(absolute_inputs(sampler.item_input_path()));
+    sampler.set_edge_input_path(absolute_inputs(sampler.edge_input_path()));
+    if (sampler.has_predict_edge_input_path())
+      sampler.set_predict_edge_input_path(absolute_inputs(sampler.predict_edge_input_path()));
+  }
   return config;
 }
 
