@@ -25,7 +25,7 @@ EXAMPLES = {
     "multi_tower_taobao": 477057, "multi_tower_din_taobao": 373122, "mmoe_taobao": None, "ple_taobao": None,
     "dbmtl_taobao": None, "dbmtl_taobao_jrc": None, "dbmtl_taobao_seq": None, "pepnet_taobao": None}
 REFUSED = {
-    f"{BENCHMARKS}/kuairand/dlrm_hstu": "dlrm_hstu", "examples/tdm_taobao": "tdm"}
+    f"{BENCHMARKS}/kuairand/dlrm_hstu": "dlrm_hstu"}
 
 
 class Pipelines(unittest.TestCase):

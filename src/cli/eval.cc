@@ -64,9 +64,9 @@ void run_retrieval(const EvalArguments& options) {
                                        cat(options.input, ",", retrieval.items));
   const PassWatch watch = watch_pass("evaluating");
   report(options, restored,
-         has_tree ? evaluate_tree_retrieval(workers.context, restored, {options.tree, retrieval},
-                                            watch)
-                  : evaluate_full_retrieval(workers.context, restored, retrieval, watch));
+         has_tree
+             ? evaluate_tree_retrieval(workers.context, restored, {options.tree, retrieval}, watch)
+             : evaluate_full_retrieval(workers.context, restored, retrieval, watch));
 }
 
 void run_as_rank(const EvalArguments& options, JobRanks& ranks) {
@@ -112,9 +112,10 @@ void add_retrieval_options(Command& command, FullRetrievalOptions& options, std:
       "All items of a matching model: search them for each user, and report recall, hit rate, NDCG "
       "and MRR in place of the model's metrics. --input are rows of what users chose");
   command
-      .option("--tree", tree, "DIR",
-              "Folder of a tree of items (emblem tree), of a model with tdm_sampler: search the tree "
-              "for each user, and report the same")
+      .option(
+          "--tree", tree, "DIR",
+          "Folder of a tree of items (emblem tree), of a model with tdm_sampler: search the tree "
+          "for each user, and report the same")
       .excludes(items);
   command.option("--item-id", options.item_id, "COLUMN",
                  "Column of --items, --input and --seen with the ids of items: whole numbers "

@@ -42,8 +42,8 @@ ItemRows vectors_of(const ItemTable& items, const TreeArguments& options) {
   ItemRows rows(DType::kF32, vectors.dim);
   for (const int64_t id : items.ids) {
     const auto place = places.find(id);
-    EMBLEM_REQUIRE(place != places.end(), "item ", id, " of ", options.items,
-                   " has no vector in ", options.vectors);
+    EMBLEM_REQUIRE(place != places.end(), "item ", id, " of ", options.items, " has no vector in ",
+                   options.vectors);
     rows.append(std::span(vectors.values).subspan(place->second * dim, dim));
   }
   return rows;
@@ -53,8 +53,8 @@ std::vector<size_t> order_by_vectors(const ItemTable& items, const TreeArguments
   const ItemRows rows = vectors_of(items, options);
   ThreadPool threads(options.threads);
   Progress progress("clustering", rows.count(), "items");
-  const std::vector<int64_t> order = cluster_order(
-      Context{.threads = &threads}, rows, options.clusters, 1, [&](int64_t placed) {
+  const std::vector<int64_t> order =
+      cluster_order(Context{.threads = &threads}, rows, options.clusters, 1, [&](int64_t placed) {
         if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted: no tree was written");
         progress.update(placed);
       });
@@ -89,8 +89,7 @@ void add_tree(Command& program) {
   auto options = std::make_shared<TreeArguments>();
   Command command = program.add_command(
       "tree", "Make a tree of items, which tdm_sampler and emblem eval --tree read");
-  command
-      .option("--items", options->items, "PATH", "All items, in any format: a row for each")
+  command.option("--items", options->items, "PATH", "All items, in any format: a row for each")
       .required();
   command
       .option("--id", options->columns.id, "COLUMN",
@@ -100,9 +99,10 @@ void add_tree(Command& program) {
       "--category", options->columns.category, "COLUMN",
       "Items are sorted by this column and their ids, and cut into parts again and again");
   command
-      .option("--vectors", options->vectors, "PATH",
-              "Vectors of the items: column --id, all others are elements. Items are cut by k-means "
-              "into parts of equal size, again and again")
+      .option(
+          "--vectors", options->vectors, "PATH",
+          "Vectors of the items: column --id, all others are elements. Items are cut by k-means "
+          "into parts of equal size, again and again")
       .excludes(category);
   command.list("--attributes", options->columns.attributes, "NAME,...",
                "Columns of --items for attr_fields of tdm_sampler; a node has what most of its "

@@ -55,8 +55,7 @@ class BalancedSplit {
     ItemRows own(rows_.type(), dim);
     for (const int64_t row : part) own.append(rows_, row);
     const auto centroids = train_clusters(
-        context_, own,
-        {.lists = clusters_, .seed = seed_, .points_per_list = kPointsPerCluster});
+        context_, own, {.lists = clusters_, .seed = seed_, .points_per_list = kPointsPerCluster});
     std::vector<float> values(static_cast<size_t>(clusters_ * dim)), row(static_cast<size_t>(dim));
     for (int64_t cluster = 0; cluster < clusters_; ++cluster)
       centroids->items().rows.read(cluster, values.data() + cluster * dim);

@@ -11,10 +11,10 @@
 
 namespace emblem {
 
-// Positions of the rows. Cut into `clusters` parts (core/math/part.h), and each of these again, ...,
-// parts are the clusters of k-means by squared distance, balanced: each centroid but the last gets,
-// of the rows that are left, those that are nearest to it compared with their nearest other one. The
-// same for any number of threads. `placed` is told how many rows have their place.
+// Positions of the rows. Cut into `clusters` parts (core/math/part.h), and each of these again,
+// ..., parts are the clusters of k-means by squared distance, balanced: each centroid but the last
+// gets, of the rows that are left, those that are nearest to it compared with their nearest other
+// one. The same for any number of threads. `placed` is told how many rows have their place.
 std::vector<int64_t> cluster_order(const Context& context, const ItemRows& rows, int64_t clusters,
                                    uint64_t seed = 1,
                                    const std::function<void(int64_t placed)>& placed = {});

@@ -101,8 +101,7 @@ int64_t items_in(const FeatureLayout& layout) {
   return layout.features[first].settings.in_sequence ? -1 : last;
 }
 
-std::vector<size_t> features_of_items(const ItemSamplerSpec& sampler,
-                                      const FeatureLayout& layout) {
+std::vector<size_t> features_of_items(const ItemSamplerSpec& sampler, const FeatureLayout& layout) {
   const ItemFeatures items(sampler, layout);
   std::vector<size_t> found;
   for (size_t i = 0; i < layout.features.size(); ++i) {

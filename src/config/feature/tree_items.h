@@ -15,8 +15,9 @@ inline constexpr const char* kTreeSampler = "data_config.tdm_sampler";
 
 // data_config.tdm_sampler.
 struct TreeSamplerSpec {
-  std::string nodes_path, edges_path;    // the table of nodes; items and their ancestors
-  std::vector<std::string> attr_fields;  // the columns of a node's attributes: its level, its id, ...
+  std::string nodes_path, edges_path;  // the table of nodes; items and their ancestors
+  std::vector<std::string>
+      attr_fields;  // the columns of a node's attributes: its level, its id, ...
   char attr_delimiter = ',', field_delimiter = '\t';
   std::string item_id_field;
   std::vector<int64_t> samples;  // negatives of each level for each row; none of the root

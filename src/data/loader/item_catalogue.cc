@@ -7,7 +7,7 @@
 #include "core/files/file.h"
 #include "core/text/parse_number.h"
 #include "core/text/text.h"
-#include "data/loader/item_texts.h"
+#include "data/loader/sampling/item_texts.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -58,9 +58,10 @@ struct PipelineColumn {
   bool is_of_item = false;
 };
 
-// The items that data_config.negative_sampler samples.
+// The items that a sampler of data_config samples.
 struct PipelineItems {
   ItemSamplerSpec sampler;
+  bool have_tree = false;          // they are the leaves of data_config.tdm_sampler's tree
   size_t id = 0;                   // the column that tells them from another
   std::vector<size_t> attributes;  // columns of attr_fields
 };

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "config/feature/metrics.h"
+#include "core/text/joined.h"
+#include "core/text/parse_number.h"
 #include "data/format/decoder.h"
 #include "data/format/text/csv_field.h"
 #include "data/format/text/csv_types.h"
@@ -14,6 +16,8 @@
 #include "data/synth/pipeline_text.h"
 #include "data/synth/pipeline_truth.h"
 #include "data/synth/score_summary.h"
+#include "data/tree/item_table.h"
+#include "data/tree/tree_files.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -274,6 +278,24 @@ std::string metadata(const PipelineSynthOptions& options, const PipelineSynthRes
 
 namespace {
 
+// Calls take(rank, texts of the attributes) for all items.
+template <class Take>
+void each_item(const PipelineSchema& schema, const PipelineTruth& truth, const Take& take) {
+  const PipelineItems& items = *schema.items;
+  PipelineRow row;
+  truth.draw(SynthSplit::kTest, 0, row);
+  std::vector<std::string> fields, texts;
+  const int64_t count = schema.domains[schema.columns[items.id].domain].values;
+  for (int64_t rank = 0; rank < count; ++rank) {
+    truth.draw_item(rank, row);
+    write_fields(schema, truth, row, fields);
+    const size_t first = fields.size() - schema.columns.size();
+    texts.clear();
+    for (const size_t at : items.attributes) texts.push_back(std::move(fields[first + at]));
+    take(rank, texts);
+  }
+}
+
 // All items with their attributes, as data_config.negative_sampler reads them; returns the bytes.
 int64_t write_items(const fs::path& path, const PipelineSchema& schema,
                     const PipelineTruth& truth) {
@@ -282,23 +304,39 @@ int64_t write_items(const fs::path& path, const PipelineSchema& schema,
   const size_t domain = schema.columns[items.id].domain;
   FileWriter file(path.string());
   file.write(cat("id:int64", between, "weight:float", between, "attrs:string\n"));
-  PipelineRow row;
-  truth.draw(SynthSplit::kTest, 0, row);
-  std::vector<std::string> fields;
-  for (int64_t rank = 0; rank < schema.domains[domain].values; ++rank) {
-    truth.draw_item(rank, row);
-    write_fields(schema, truth, row, fields);
-    const size_t first = fields.size() - schema.columns.size();
-    std::string attributes;
-    for (const size_t at : items.attributes) {
-      if (!attributes.empty()) attributes += items.sampler.attr_delimiter;
-      attributes += fields[first + at];
-    }
+  each_item(schema, truth, [&](int64_t rank, const std::vector<std::string>& texts) {
     file.write(cat(truth.number_of(domain, rank), between, 1e6 * truth.probability_of(domain, rank),
-                   between, attributes, "\n"));
-  }
+                   between, joined(texts, std::string(1, items.sampler.attr_delimiter)), "\n"));
+  });
   file.finish();
   return static_cast<int64_t>(file.bytes_written());
+}
+
+// The tree of all items by their first attribute besides the id; returns the bytes.
+int64_t write_tree_of_items(const fs::path& folder, const PipelineSchema& schema,
+                            const PipelineTruth& truth) {
+  const PipelineItems& items = *schema.items;
+  ItemTable table;
+  ItemTableColumns columns;
+  for (const size_t at : items.attributes)
+    if (at != items.id) columns.attributes.push_back(schema.columns[at].name);
+  table.attributes.resize(columns.attributes.size());
+  each_item(schema, truth, [&](int64_t, const std::vector<std::string>& texts) {
+    size_t column = 0;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (items.attributes[i] == items.id)
+        table.ids.push_back(parse_number<int64_t>(texts[i]).value());
+      else
+        table.attributes[column++].push_back(texts[i]);
+    }
+    table.categories.push_back(table.attributes.empty() ? "" : table.attributes[0].back());
+  });
+  write_item_tree(table, columns, order_by_category(table), 2, items.sampler.attr_delimiter,
+                  folder.string());
+  int64_t bytes = 0;
+  for (const char* name : {kNodeTable, kEdgeTable, kPredictEdgeTable})
+    bytes += static_cast<int64_t>(fs::file_size(folder / name));
+  return bytes;
 }
 
 }  // namespace
@@ -328,7 +366,10 @@ PipelineSynthResult synthesize_for(const Context& context, const config::Pipelin
   result.bytes = train.write(path / "train", SynthSplit::kTrain, result.rows, progress, 0);
   result.bytes +=
       test.write(path / "test", SynthSplit::kTest, result.test_rows, progress, result.rows);
-  if (schema.items) result.bytes += write_items(path / "items.txt", schema, truth);
+  if (schema.items && schema.items->have_tree)
+    result.bytes += write_tree_of_items(path, schema, truth);
+  else if (schema.items)
+    result.bytes += write_items(path / "items.txt", schema, truth);
   result.best = test.best();
   finish_data_set(folder, metadata(options, result), progress);
   return result;

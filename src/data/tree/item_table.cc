@@ -48,7 +48,8 @@ void each_row(const DataSource& source, const std::vector<std::string>& names, c
       for (size_t i = 0; i < places.size(); ++i) {
         const Column& column = block.columns[places[i]];
         EMBLEM_REQUIRE(column.offsets.empty() && column.sequence_offsets.empty(), source.input,
-                       ": column \"", printable(names[i]), "\" has lists, expected one value a row");
+                       ": column \"", printable(names[i]),
+                       "\" has lists, expected one value a row");
         texts[i] = text_of(reader->schema()[places[i]], column, row);
       }
       take(texts);
@@ -93,7 +94,8 @@ std::vector<size_t> order_by_category(const ItemTable& items) {
   std::vector<size_t> order(items.ids.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, [&](size_t a, size_t b) {
-    return std::tie(items.categories[a], items.ids[a]) < std::tie(items.categories[b], items.ids[b]);
+    return std::tie(items.categories[a], items.ids[a]) <
+           std::tie(items.categories[b], items.ids[b]);
   });
   return order;
 }
@@ -133,10 +135,11 @@ ItemTree write_item_tree(const ItemTable& items, const ItemTableColumns& columns
       of_leaves.push_back(items.attributes[i][places.at(tree.id(leaf))]);
     const size_t modes = columns.attributes.size();
     attributes.push_back(
-        i < modes ? modes_of_nodes(tree, std::move(of_leaves))
-                  : means_of_nodes(tree, std::move(of_leaves),
-                                   cat("attribute \"", printable(columns.mean_attributes[i - modes]),
-                                       "\" of an item")));
+        i < modes
+            ? modes_of_nodes(tree, std::move(of_leaves))
+            : means_of_nodes(tree, std::move(of_leaves),
+                             cat("attribute \"", printable(columns.mean_attributes[i - modes]),
+                                 "\" of an item")));
   }
   write_tree(folder, tree, attributes, attr_delimiter);
   return tree;

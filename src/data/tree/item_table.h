@@ -10,10 +10,10 @@
 namespace emblem {
 
 struct ItemTableColumns {
-  std::string id;                             // whole numbers
-  std::string category;                       // "": none
-  std::vector<std::string> attributes;        // of other nodes: what most of their items have
-  std::vector<std::string> mean_attributes;   // of other nodes: the mean
+  std::string id;                            // whole numbers
+  std::string category;                      // "": none
+  std::vector<std::string> attributes;       // of other nodes: what most of their items have
+  std::vector<std::string> mean_attributes;  // of other nodes: the mean
 };
 
 struct ItemTable {

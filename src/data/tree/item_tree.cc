@@ -112,10 +112,9 @@ std::vector<ItemTree::Nodes> ItemTree::leaves_of_nodes() const {
   for (int32_t node = size(); node-- > 0;) {
     const bool is_leaf = node >= leaves().begin;
     const Nodes of = is_leaf ? Nodes{node, node + 1} : children(node);
-    below[static_cast<size_t>(node)] =
-        is_leaf ? of
-                : Nodes{below[static_cast<size_t>(of.begin)].begin,
-                        below[static_cast<size_t>(of.end) - 1].end};
+    below[static_cast<size_t>(node)] = is_leaf ? of
+                                               : Nodes{below[static_cast<size_t>(of.begin)].begin,
+                                                       below[static_cast<size_t>(of.end) - 1].end};
   }
   return below;
 }

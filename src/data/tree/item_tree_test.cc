@@ -92,17 +92,27 @@ TEST(ItemTree, RefusesWhatIsNoTree) {
   const auto of = [](Ids ids, int64_t clusters) {
     return [=] { ItemTree::of_order(ids, clusters); };
   };
-  EXPECT_THAT(of({1}, 2), ThrowsMessage<Error>(HasSubstr("a tree of 1 items, expected at least 2")));
+  EXPECT_THAT(of({1}, 2),
+              ThrowsMessage<Error>(HasSubstr("a tree of 1 items, expected at least 2")));
   EXPECT_THAT(of({1, 2}, 1), ThrowsMessage<Error>(HasSubstr("has 1 children")));
   EXPECT_THAT(of({1, -2}, 2), ThrowsMessage<Error>(HasSubstr("item -2 of a tree has a negative")));
   EXPECT_THAT(of({1, 2, 1}, 2), ThrowsMessage<Error>(HasSubstr("node 1 is in the tree twice")));
   EXPECT_THAT(of({1, INT64_MAX}, 2), ThrowsMessage<Error>(HasSubstr("leaves no ids")));
-  EXPECT_THAT([] { ItemTree({1, 2, 3, 4}, {-1, 0, 0, 1}); },
-              ThrowsMessage<Error>(HasSubstr("node 3 of the tree has no children")));
-  EXPECT_THAT([] { ItemTree({1, 2, 3, 4}, {-1, 0, 0, 2}); },
-              ThrowsMessage<Error>(HasSubstr("node 2 of the tree has no children")));
-  EXPECT_THAT([] { ItemTree({1, 2, 3}, {-1, 1, 0}); },
-              ThrowsMessage<Error>(HasSubstr("not in the order of parents")));
+  EXPECT_THAT(
+      [] {
+        ItemTree({1, 2, 3, 4}, {-1, 0, 0, 1});
+      },
+      ThrowsMessage<Error>(HasSubstr("node 3 of the tree has no children")));
+  EXPECT_THAT(
+      [] {
+        ItemTree({1, 2, 3, 4}, {-1, 0, 0, 2});
+      },
+      ThrowsMessage<Error>(HasSubstr("node 2 of the tree has no children")));
+  EXPECT_THAT(
+      [] {
+        ItemTree({1, 2, 3}, {-1, 1, 0});
+      },
+      ThrowsMessage<Error>(HasSubstr("not in the order of parents")));
 }
 
 TEST(NodeAttributes, AreWhatMostItemsHave) {
@@ -121,8 +131,11 @@ TEST(NodeAttributes, OrAreMeans) {
               ElementsAre("2", "2", "4", "1", "2", "4", ""));  // 7 / 3, and 1.5 to the even 2
   EXPECT_THAT(means_of_nodes(tree, {"1", "2.5", "", ""}, "x"),
               ElementsAre("1.75", "1.75", "", "1", "2.5", "", ""));
-  EXPECT_THAT([&] { means_of_nodes(tree, {"1", "2", "much", ""}, "price of an item"); },
-              ThrowsMessage<Error>(HasSubstr("price of an item is \"much\", expected a number")));
+  EXPECT_THAT(
+      [&] {
+        means_of_nodes(tree, {"1", "2", "much", ""}, "price of an item");
+      },
+      ThrowsMessage<Error>(HasSubstr("price of an item is \"much\", expected a number")));
 }
 
 }  // namespace

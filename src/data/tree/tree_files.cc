@@ -169,8 +169,8 @@ class EdgeReader {
       table_.take_weight();
       if (child < 0) table_.fail("node -1 is a child, expected it before the root alone");
       if (parent < 0 && child != nodes_.root)
-        table_.fail(cat("node -1 stands before ", id(child), ", but the root is ",
-                        id(nodes_.root)));
+        table_.fail(
+            cat("node -1 stands before ", id(child), ", but the root is ", id(nodes_.root)));
       if (parent < 0) continue;
       if (level(child) != level(parent) + 1)
         table_.fail(cat("node ", id(child), " of level ", level(child), " is a child of ",
@@ -207,8 +207,8 @@ class EdgeReader {
     int32_t child = item;
     for (size_t at = path.size(); at-- > 0;) {
       if (path[at] < 0)
-        table_.fail(cat("the file ends without the ancestor of item ", id(item), " on level ",
-                        at + 1));
+        table_.fail(
+            cat("the file ends without the ancestor of item ", id(item), " on level ", at + 1));
       set_parent(child, path[at]);
       child = path[at];
     }

@@ -80,8 +80,9 @@ TEST_F(TreeFilesTest, GiveTheTreeBackFromEitherEdges) {
 }
 
 TEST_F(TreeFilesTest, MayHaveTheirLinesInAnyOrder) {
-  folder_.write(kNodeTable, "id\tweight\tattrs\r\n5\t1\t2,5\r\n9\t1\t0,9\r\n8\t1.0\t1,8\r\n"
-                            "6\t1\t2,6\r\n7\t1\t1,7\r\n");
+  folder_.write(kNodeTable,
+                "id\tweight\tattrs\r\n5\t1\t2,5\r\n9\t1\t0,9\r\n8\t1.0\t1,8\r\n"
+                "6\t1\t2,6\r\n7\t1\t1,7\r\n");
   folder_.write(kPredictEdgeTable, "src\tdst\tweight\n8\t6\t1\n9\t7\t1\n\n9\t8\t1\n7\t5\t1\n");
   const TreeNodes read = read_tree(paths(TreeEdges::kChildren));
   EXPECT_THAT(read.attributes, ElementsAre("0,9", "1,8", "1,7", "2,6", "2,5"));
@@ -100,7 +101,8 @@ TEST_F(TreeFilesTest, WithErrorsAreNamedWithTheirLine) {
   expect_refused(nodes, "9\t1.0\t1,", "9\t1.0\t0,", up, "node 9 is on level 0, as node 8");
   expect_refused(nodes, "9\t1.0\t1,", "8\t1.0\t1,", up, "line 4: node 8 is there twice");
   expect_refused(edges, "3\t9\t", "3\t99\t", up, "node 99 is not in the table of nodes");
-  expect_refused(edges, "3\t9\t", "9\t9\t", up, "node 9 is on level 1, expected an item of level 3");
+  expect_refused(edges, "3\t9\t", "9\t9\t", up,
+                 "node 9 is on level 1, expected an item of level 3");
   expect_refused(edges, "3\t9\t", "3\t1\t", up, "node 1 is on level 3, expected one between");
   expect_refused(edges, "3\t9\t", "3\t10\t", up, "has the parents");
   expect_refused(edges, "3\t9\t1.0\n", "", up, "without the ancestor of item 3 on level 1");
@@ -108,8 +110,9 @@ TEST_F(TreeFilesTest, WithErrorsAreNamedWithTheirLine) {
   expect_refused(predict, "8\t9\t", "9\t9\t", down, "node 9 of level 1 is a child of 9 of level 1");
   expect_refused(predict, "8\t9\t1.0\n", "", down, "without the parent of node 9");
   expect_refused(predict, "-1\t8", "-1\t9", down, "node -1 stands before 9, but the root is 8");
-  EXPECT_THAT([&] { write_tree(folder_.path(""), tree_, {std::vector<std::string>(20, "a,b")}, ','); },
-              ThrowsMessage<Error>(HasSubstr("is \"a,b\", which has")));
+  EXPECT_THAT(
+      [&] { write_tree(folder_.path(""), tree_, {std::vector<std::string>(20, "a,b")}, ','); },
+      ThrowsMessage<Error>(HasSubstr("is \"a,b\", which has")));
 }
 
 TEST_F(TreeFilesTest, AreMadeOfItemsByCategory) {

@@ -36,8 +36,8 @@ Node build_tdm(Graph& graph, ModelInputs& inputs, int64_t classes) {
 std::vector<GroupUse> groups_of_tdm(const config::PipelineConfig& config) {
   std::vector<GroupUse> uses;
   for (const config::FeatureGroupConfig& group : config.model_config().feature_groups())
-    uses.push_back({group.group_name(),
-                    is_sequence_group(group) ? GroupPart::kSequence : GroupPart::kAll});
+    uses.push_back(
+        {group.group_name(), is_sequence_group(group) ? GroupPart::kSequence : GroupPart::kAll});
   return uses;
 }
 

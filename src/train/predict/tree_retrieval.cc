@@ -140,8 +140,8 @@ int64_t each_choice(const RestoredModel& model, const std::string& input,
   const int64_t most_bad = model.config().data_config().max_bad_rows();
   if (bad > most_bad)
     throw Error(ErrorCode::kCorruption,
-                cat(bad, " rows of ", input,
-                    " cannot be read, data_config.max_bad_rows allows ", most_bad));
+                cat(bad, " rows of ", input, " cannot be read, data_config.max_bad_rows allows ",
+                    most_bad));
   return bad;
 }
 
@@ -254,10 +254,9 @@ Evaluation evaluate_tree_retrieval(const Context& context, RestoredModel& model,
                         .attr_delimiter = sampler.attr_delimiter});
   const FeatureLayout layout = layout_of_users(model.layout(), sampler);
   Choices choices(search);
-  const int64_t bad = each_choice(model, search.input, layout, choices.keep(), search.filters,
-                                  watch, [&](const auto& kept, const std::string& where) {
-                                    choices.add_chosen(kept, where);
-                                  });
+  const int64_t bad = each_choice(
+      model, search.input, layout, choices.keep(), search.filters, watch,
+      [&](const auto& kept, const std::string& where) { choices.add_chosen(kept, where); });
   EMBLEM_REQUIRE(!choices.chosen.empty(), search.input, " has no rows",
                  search.filters.empty() ? "" : " that fulfil the filters");
   choices.seen.resize(choices.chosen.size());

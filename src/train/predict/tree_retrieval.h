@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/loader/node_rows.h"
+#include "data/loader/sampling/node_rows.h"
 #include "train/predict/full_retrieval.h"
 #include "train/run/batch_stream.h"
 #include "train/run/host_logits.h"
@@ -55,9 +55,9 @@ struct TreeRetrievalOptions {
   FullRetrievalOptions search;
 };
 
-// Searches the tree for each user, and measures as evaluate_full_retrieval does: items that the tree
-// leads away from count as not found. `model` was restored for evaluations. Throws Error for a model
-// without data_config.tdm_sampler.
+// Searches the tree for each user, and measures as evaluate_full_retrieval does: items that the
+// tree leads away from count as not found. `model` was restored for evaluations. Throws Error for a
+// model without data_config.tdm_sampler.
 Evaluation evaluate_tree_retrieval(const Context& context, RestoredModel& model,
                                    const TreeRetrievalOptions& options,
                                    const PassWatch& watch = {});

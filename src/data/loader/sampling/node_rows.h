@@ -1,4 +1,4 @@
-// data/loader/node_rows.h - rows of a batch with nodes of a tree in place of their items.
+// data/loader/sampling/node_rows.h - rows of a batch with nodes of a tree in place of their items.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ class NodeRows {
 
   std::string path_, id_name_;
   ItemTree tree_;
-  size_t id_ = 0;                // in Batch::sparse
-  std::vector<size_t> sparse_;   // of features of items: positions in Batch::sparse
+  size_t id_ = 0;                 // in Batch::sparse
+  std::vector<size_t> sparse_;    // of features of items: positions in Batch::sparse
   std::vector<Numbers> numbers_;  // likewise in a row of Batch::dense
   int64_t dense_cols_ = 0;
   Batch nodes_;  // a row for each node: its columns are those of items alone

@@ -1,4 +1,4 @@
-// data/loader/item_texts.h - features of items out of the texts of their attributes.
+// data/loader/sampling/item_texts.h - features of items out of the texts of their attributes.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-#include "data/loader/tree_sampler.h"
+#include "data/loader/sampling/tree_sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -56,22 +56,22 @@ TreeSampler::TreeSampler(const config::DataConfig& data, const FeatureLayout& la
 void TreeSampler::check_levels() const {
   const ItemTree& tree = rows_.tree();
   EMBLEM_REQUIRE(spec_.levels() == tree.levels(), kTreeSampler, ".layer_num_sample has ",
-                 spec_.levels(), " numbers, but the tree in ", rows_.path(), " has ",
-                 tree.levels(), " levels; give one for each, 0 for the root");
+                 spec_.levels(), " numbers, but the tree in ", rows_.path(), " has ", tree.levels(),
+                 " levels; give one for each, 0 for the root");
   for (int64_t level = 1; level < tree.levels(); ++level) {
     const int64_t others = tree.level(level).count() - 1;
     const int64_t samples = spec_.samples[static_cast<size_t>(level)];
-    EMBLEM_REQUIRE(samples <= others, kTreeSampler, ".layer_num_sample is ", samples,
-                   " for level ", level, ", which has ", others, " nodes besides a positive one in ",
-                   rows_.path(), "; give at most ", others);
+    EMBLEM_REQUIRE(samples <= others, kTreeSampler, ".layer_num_sample is ", samples, " for level ",
+                   level, ", which has ", others, " nodes besides a positive one in ", rows_.path(),
+                   "; give at most ", others);
   }
 }
 
 // The levels that a batch has nodes of, in order; that of items is always one.
 std::vector<int64_t> TreeSampler::draw_levels(Random& random) const {
   const int64_t inner = spec_.levels() - 2;
-  const auto count = static_cast<int64_t>(
-      std::nearbyint(spec_.remain_ratio * static_cast<double>(inner)));
+  const auto count =
+      static_cast<int64_t>(std::nearbyint(spec_.remain_ratio * static_cast<double>(inner)));
   // Those with the least log(u) / weight: as if one were drawn after the other.
   std::vector<std::pair<double, int64_t>> order;
   for (int64_t at = 0; at < inner; ++at) {

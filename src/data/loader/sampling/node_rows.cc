@@ -1,4 +1,4 @@
-#include "data/loader/node_rows.h"
+#include "data/loader/sampling/node_rows.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,7 +9,7 @@
 #include "core/text/text.h"
 #include "data/feature/row_gather.h"
 #include "data/format/decoder.h"
-#include "data/loader/item_texts.h"
+#include "data/loader/sampling/item_texts.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -1,4 +1,4 @@
-#include "data/loader/tree_sampler.h"
+#include "data/loader/sampling/tree_sampler.h"
 
 #include <gmock/gmock.h>
 
@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr int kLeaves = 11;
+constexpr int kTreeItems = 11;
 
 // An item's attributes follow from its id: so rows and nodes can be compared.
 std::string brand_of(int64_t node) { return cat("b", node % 5); }
@@ -26,7 +26,7 @@ class TreeSamplerTest : public testing::Test {
  protected:
   TreeSamplerTest() {
     std::vector<int64_t> ids;
-    for (int i = 0; i < kLeaves; ++i) ids.push_back(i);
+    for (int i = 0; i < kTreeItems; ++i) ids.push_back(i);
     tree_ = ItemTree::of_order(ids, 2);  // levels of 1, 2, 4, 8 and 11 nodes
     std::vector<std::string> brands, prices;
     for (int32_t node = 0; node < tree_.size(); ++node) {
@@ -37,7 +37,7 @@ class TreeSamplerTest : public testing::Test {
     write_tree(folder_.path(""), tree_, {brands, prices}, ',');
     std::string rows = "clk,weight,user,history,item,brand,price\n";
     for (int row = 0; row < 60; ++row) {
-      const int item = (row * 7 + row / 20) % kLeaves;
+      const int item = (row * 7 + row / 20) % kTreeItems;
       rows += cat(row % 4 == 3 ? 0 : 1, ",", 1 + row % 3, ",", row, ",", row % 5, ";", row % 7, ",",
                   item, ",", brand_of(item), ",", price_of_node(item), "\n");
     }
@@ -101,8 +101,8 @@ class TreeSamplerTest : public testing::Test {
 };
 
 // Positions in Batch::sparse, and columns of Batch::dense.
-enum { kUser, kItem, kBrand, kHistory };
-enum { kPrice, kWho };
+enum { kUserKeys, kNodeKeys, kBrandKeys, kHistoryKeys };
+enum { kPriceColumn, kWhoColumn };
 
 TEST_F(TreeSamplerTest, RowsAreFollowedByAncestorsAndThenOtherNodesOfEachLevel) {
   constexpr int64_t kInner = 3, kSamples = 11;
@@ -114,9 +114,9 @@ TEST_F(TreeSamplerTest, RowsAreFollowedByAncestorsAndThenOtherNodesOfEachLevel) 
     ASSERT_EQ(std::ssize(batch.labels), batch.rows);
     ASSERT_EQ(std::ssize(batch.sample_weights), batch.rows);
     std::map<std::string, int64_t> brand_keys;
-    const auto& items = batch.sparse[kItem].keys;
+    const auto& items = batch.sparse[kNodeKeys].keys;
     for (int64_t row = 0; row < own; ++row) {
-      const int64_t user = batch.sparse[kUser].keys[row];
+      const int64_t user = batch.sparse[kUserKeys].keys[row];
       EXPECT_EQ(batch.labels[row], user % 4 == 3 ? 0.0f : 1.0f);
       const std::vector<int32_t> path = path_of(items[row]);
       std::vector<int64_t> places = {row};
@@ -137,17 +137,17 @@ TEST_F(TreeSamplerTest, RowsAreFollowedByAncestorsAndThenOtherNodesOfEachLevel) 
         places.push_back(at);
       }
       for (const int64_t at : places) {
-        EXPECT_EQ(batch.sparse[kUser].keys[at], user);
+        EXPECT_EQ(batch.sparse[kUserKeys].keys[at], user);
         EXPECT_EQ(batch.sample_weights[at], static_cast<float>(1 + user % 3));
-        EXPECT_EQ(batch.dense[at * 2 + kWho], static_cast<float>(user));
-        EXPECT_EQ(batch.dense[at * 2 + kPrice], static_cast<float>(price_of_node(items[at])));
+        EXPECT_EQ(batch.dense[at * 2 + kWhoColumn], static_cast<float>(user));
+        EXPECT_EQ(batch.dense[at * 2 + kPriceColumn], static_cast<float>(price_of_node(items[at])));
         const auto [key, is_new] =
-            brand_keys.emplace(brand_of(items[at]), batch.sparse[kBrand].keys[at]);
-        EXPECT_EQ(key->second, batch.sparse[kBrand].keys[at]);
+            brand_keys.emplace(brand_of(items[at]), batch.sparse[kBrandKeys].keys[at]);
+        EXPECT_EQ(key->second, batch.sparse[kBrandKeys].keys[at]);
         ASSERT_EQ(batch.sequences[0].offsets[at + 1] - batch.sequences[0].offsets[at], 2);
         const int32_t first = batch.sequences[0].offsets[at];
-        EXPECT_EQ(batch.sparse[kHistory].keys[first], user % 5);
-        EXPECT_EQ(batch.sparse[kHistory].keys[first + 1], user % 7);
+        EXPECT_EQ(batch.sparse[kHistoryKeys].keys[first], user % 5);
+        EXPECT_EQ(batch.sparse[kHistoryKeys].keys[first + 1], user % 7);
       }
     }
   }
@@ -171,7 +171,7 @@ TEST_F(TreeSamplerTest, ABatchDependsOnItsPlaceAlone) {
   LoaderOptions other = options();
   other.stream = 1;
   other.streams = 2;
-  EXPECT_NE(read(other, pipeline)[0].sparse[kItem].keys, all[0].sparse[kItem].keys);
+  EXPECT_NE(read(other, pipeline)[0].sparse[kNodeKeys].keys, all[0].sparse[kNodeKeys].keys);
 }
 
 TEST_F(TreeSamplerTest, NodesOfALevelAreDrawnWithEqualChance) {
@@ -182,7 +182,7 @@ TEST_F(TreeSamplerTest, NodesOfALevelAreDrawnWithEqualChance) {
   for (const Batch& batch : read(many, text("0 1 2 3 5"))) {
     const int64_t own = batch.rows / 15;
     for (int64_t row = 0; row < own; ++row) {
-      const std::vector<int32_t> path = path_of(batch.sparse[kItem].keys[row]);
+      const std::vector<int32_t> path = path_of(batch.sparse[kNodeKeys].keys[row]);
       for (int64_t level = 1; level <= 4; ++level) {
         const ItemTree::Nodes nodes = tree_.level(level);
         const double samples = level == 4 ? 5 : static_cast<double>(level);
@@ -191,7 +191,7 @@ TEST_F(TreeSamplerTest, NodesOfALevelAreDrawnWithEqualChance) {
       }
     }
     for (int64_t at = own * 4; at < batch.rows; ++at) {
-      const int64_t id = batch.sparse[kItem].keys[at];
+      const int64_t id = batch.sparse[kNodeKeys].keys[at];
       ++drawn[level_of(node_of_.at(id))][id];
     }
   }
@@ -199,7 +199,7 @@ TEST_F(TreeSamplerTest, NodesOfALevelAreDrawnWithEqualChance) {
     for (const auto& [id, count] : nodes)
       EXPECT_NEAR(static_cast<double>(count), expected[id], 4.5 * std::sqrt(expected[id]))
           << "node " << id << " of level " << level;
-  EXPECT_EQ(drawn[4].size(), static_cast<size_t>(kLeaves));
+  EXPECT_EQ(drawn[4].size(), static_cast<size_t>(kTreeItems));
 }
 
 TEST_F(TreeSamplerTest, SomeLevelsRemain) {
@@ -208,9 +208,9 @@ TEST_F(TreeSamplerTest, SomeLevelsRemain) {
     std::vector<double> share;  // of batches that have each of the three inner levels
   };
   // One of three levels remains: shares are the weights 1 1 1, 1 2 3 and 1/3 1/2 1.
-  for (const Case& of : {Case{"UNIFORM", {1. / 3, 1. / 3, 1. / 3}},
-                         Case{"ARITHMETIC", {1. / 6, 2. / 6, 3. / 6}},
-                         Case{"RECIPROCAL", {2. / 11, 3. / 11, 6. / 11}}}) {
+  for (const Case& of :
+       {Case{"UNIFORM", {1. / 3, 1. / 3, 1. / 3}}, Case{"ARITHMETIC", {1. / 6, 2. / 6, 3. / 6}},
+        Case{"RECIPROCAL", {2. / 11, 3. / 11, 6. / 11}}}) {
     LoaderOptions many = options();
     many.epochs = 200;
     std::vector<int64_t> found(3);
@@ -218,7 +218,8 @@ TEST_F(TreeSamplerTest, SomeLevelsRemain) {
         read(many, text("0 1 2 3 5", cat("remain_ratio: 0.34 probability_type: '", of.type, "'")));
     for (const Batch& batch : batches) {
       std::set<int64_t> levels;
-      for (const int64_t id : batch.sparse[kItem].keys) levels.insert(level_of(node_of_.at(id)));
+      for (const int64_t id : batch.sparse[kNodeKeys].keys)
+        levels.insert(level_of(node_of_.at(id)));
       ASSERT_EQ(levels.size(), 2u);
       ASSERT_EQ(*levels.rbegin(), 4);
       ++found[static_cast<size_t>(*levels.begin() - 1)];
@@ -256,8 +257,9 @@ TEST_F(TreeSamplerTest, RowsAreCountedWithTheirSamples) {
 }
 
 TEST_F(TreeSamplerTest, BadRowsHaveNoNodes) {
-  folder_.write("rows.csv", "clk,weight,user,history,item,brand,price\n1,1,1,1,3,b3,30\n"
-                            "1,1,none,1,3,b3,30\n1,1,2,1,4,b4,40\n");
+  folder_.write("rows.csv",
+                "clk,weight,user,history,item,brand,price\n1,1,1,1,3,b3,30\n"
+                "1,1,none,1,3,b3,30\n1,1,2,1,4,b4,40\n");
   LoaderOptions blank = options();
   blank.shuffle = false;
   blank.epochs = 1;
@@ -277,8 +279,9 @@ TEST_F(TreeSamplerTest, WhatDoesNotFitIsRefused) {
   };
   EXPECT_THAT(refused(text("0 1 2 3")),
               ThrowsMessage<Error>(HasSubstr("layer_num_sample has 4 numbers, but the tree in")));
-  EXPECT_THAT(refused(text("0 1 2 8 5")),
-              ThrowsMessage<Error>(HasSubstr("layer_num_sample is 8 for level 3, which has 7 nodes")));
+  EXPECT_THAT(
+      refused(text("0 1 2 8 5")),
+      ThrowsMessage<Error>(HasSubstr("layer_num_sample is 8 for level 3, which has 7 nodes")));
   EXPECT_THAT(refused(text("1 1 2 3 5")),
               ThrowsMessage<Error>(HasSubstr("layer_num_sample begins with 1, expected 0")));
   EXPECT_THAT(refused(text("0 1 2 3 5", "num_eval_sample: 3")),

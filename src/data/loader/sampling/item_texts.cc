@@ -1,4 +1,4 @@
-#include "data/loader/item_texts.h"
+#include "data/loader/sampling/item_texts.h"
 
 #include <algorithm>
 #include <numeric>
@@ -31,8 +31,8 @@ struct ItemTexts::Columns {
       Column& column = piece.block.columns[i];
       column.clear(requests[i].type);
       if (requests[i].has_bags()) column.offsets.push_back(0);
-      fields.push_back(static_cast<size_t>(
-          std::ranges::find(of.attr_fields, requests[i].name) - of.attr_fields.begin()));
+      fields.push_back(static_cast<size_t>(std::ranges::find(of.attr_fields, requests[i].name) -
+                                           of.attr_fields.begin()));
     }
   }
 
@@ -87,8 +87,8 @@ Batch ItemTexts::features() {
   Batch features;
   transform.apply(from.piece, features);
   if (from.piece.bad.count > 0)
-    throw Error(ErrorCode::kCorruption, cat(from.path, ", item ", from.piece.bad.position + 1, ": ",
-                                            from.piece.bad.what));
+    throw Error(ErrorCode::kCorruption,
+                cat(from.path, ", item ", from.piece.bad.position + 1, ": ", from.piece.bad.what));
   return features;
 }
 
