@@ -95,8 +95,8 @@ class LocalFiles(unittest.TestCase):
         self.assertIn("part-0.parquet: ", error)
 
     def test_what_is_not_supported_is_said_before_data_are_read(self):
-        done = self.train("--train-input", "nowhere", "--set", "model_config.tdm={}")
-        self.assertIn('model "tdm" is not supported yet', self.error(done))
+        done = self.train("--train-input", "nowhere", "--set", "model_config.hstu_match={}")
+        self.assertIn('model "hstu_match" is not supported yet', self.error(done))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ MATCHING = {
     f"{BENCHMARKS}/taobao/dssm_taobao": 165696, "examples/dssm_taobao": 501632, "examples/dssm_v2_taobao": 501632,
     "examples/mind_taobao": 246560}
 REFUSED = {
-    f"{BENCHMARKS}/kuairand/dlrm_hstu": "dlrm_hstu", "examples/tdm_taobao": "tdm"}
+    f"{BENCHMARKS}/kuairand/dlrm_hstu": "dlrm_hstu"}
 
 
 class FromItems(Retrieval):

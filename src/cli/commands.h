@@ -20,6 +20,7 @@ void add_eval(Command& program);
 void add_predict(Command& program);
 void add_export(Command& program);
 void add_index(Command& program);
+void add_tree(Command& program);
 void add_serve(Command& program);
 void add_inspect(Command& program);
 void add_cache(Command& program);

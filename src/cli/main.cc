@@ -42,6 +42,7 @@ int run_command(int argc, char** argv) {
     add_predict(program);
     add_export(program);
     add_index(program);
+    add_tree(program);
     add_serve(program);
     add_inspect(program);
     add_cache(program);

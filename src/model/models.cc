@@ -27,6 +27,7 @@ namespace emblem {
   MODEL(dssm_v2)             \
   MODEL(dat)                 \
   MODEL(mind)                \
+  MODEL(tdm)                 \
   MODEL(rocket_launching)    \
   MODEL(lr)                  \
   MODEL(fm)                  \

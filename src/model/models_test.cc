@@ -206,6 +206,12 @@ std::vector<Case> cases() {
            "}",
            R"( feature_names: "item" feature_names: "click__item" feature_names: "click__cate" )") +
            dnn + binary},
+      {"tdm", R"( feature_groups { group_name: "seq" group_type: SEQUENCE feature_names: "item"
+          feature_names: "click__item" feature_names: "click__cate" }
+          feature_groups { group_name: "user" feature_names: "user" feature_names: "price" }
+          tdm { multiwindow_din { windows_len: 2 windows_len: 3 attn_mlp { hidden_units: 5 } }
+            final { hidden_units: 6 } }
+          num_class: 2 losses { softmax_cross_entropy {} } metrics { auc {} })"},
   };
 }
 

@@ -41,7 +41,6 @@ TEST(TorchEasyRecConfigs, IsCheckedUnchanged) {
   const char* root = std::getenv("EMBLEM_TORCHEASYREC");
   if (root == nullptr) GTEST_SKIP() << "EMBLEM_TORCHEASYREC names no copy of TorchEasyRec";
   const std::map<std::string, std::string> refused = {
-      {"examples/tdm_taobao", "model \"tdm\" is not supported yet"},
       {"examples/wukong_criteo",
        "wukong.dense_mlp ends in 128 units, but the features of group \"sparse\" have "
        "embedding_dim 16; make them equal"},

@@ -179,7 +179,9 @@ void change_item_files(config::PipelineConfig* config,
       reflection->SetString(&message, field, change(reflection->GetString(message, field)));
     }
   };
-  with_sampler(config->mutable_data_config(), change_paths);
+  config::DataConfig& data = *config->mutable_data_config();
+  with_sampler(&data, change_paths);
+  if (data.has_tdm_sampler()) change_paths(*data.mutable_tdm_sampler());
   if (auto* correction = logq_correction_of(config->mutable_model_config()))
     change_paths(*correction);
 }
@@ -187,6 +189,8 @@ void change_item_files(config::PipelineConfig* config,
 std::vector<std::string> item_files(const config::PipelineConfig& config) {
   std::vector<std::string> files;
   config::PipelineConfig copy = config;
+  if (copy.data_config().has_tdm_sampler())  // searches of a tree read it
+    copy.mutable_data_config()->mutable_tdm_sampler()->clear_predict_edge_input_path();
   change_item_files(&copy, [&](const std::string& path) {
     files.push_back(path);
     return path;
@@ -202,9 +206,8 @@ void sample_for_evaluation(config::DataConfig* data) {
 
 bool remove_sampler(config::PipelineConfig* config) {
   const bool is_corrected = remove_corrections(config->mutable_model_config());
-  bool is_sampled = false;
-  with_sampler(config->mutable_data_config(), [&](auto&) { is_sampled = true; });
-  if (!is_sampled) return is_corrected;
+  if (config->data_config().sampler_case() == config::DataConfig::SAMPLER_NOT_SET)
+    return is_corrected;
   config->mutable_data_config()->clear_sampler();
   set_in_batch_negative(config->mutable_model_config());
   return true;
@@ -217,21 +220,30 @@ int64_t items_in(const FeatureLayout& layout) {
   return layout.features[first].settings.in_sequence ? -1 : last;
 }
 
+std::vector<size_t> features_of_items(const ItemSamplerSpec& sampler, const FeatureLayout& layout) {
+  const ItemFeatures items(sampler, layout);
+  std::vector<size_t> found;
+  for (size_t i = 0; i < layout.features.size(); ++i) {
+    const FeatureSpec& feature = layout.features[i];
+    if (!items.is_of_items(feature)) continue;
+    EMBLEM_REQUIRE(!feature.settings.in_sequence, "feature \"", printable(feature.name),
+                   "\" is a sequence of a sampled item (", sampler.name,
+                   ".attr_fields names its column), which is not supported yet; remove it");
+    if (!feature.is_intermediate) found.push_back(i);
+  }
+  return found;
+}
+
 void lay_out_items(const config::DataConfig& data, FeatureLayout& layout) {
   const auto sampler = item_sampler_of(data);
   if (!sampler) return;
-  const ItemFeatures items(*sampler, layout);
+  const std::vector<size_t> items = features_of_items(*sampler, layout);
   const auto batch = std::max<int64_t>(1, data.batch_size());
   // On average; nothing is cut.
   SequenceSpec space{.name = "sampled_items",
                      .max_length = 1 + (sampler->count + batch - 1) / batch + sampler->hard_count};
-  for (size_t i = 0; i < layout.features.size(); ++i) {
+  for (const size_t i : items) {
     FeatureSpec& feature = layout.features[i];
-    if (!items.is_of_items(feature)) continue;
-    EMBLEM_REQUIRE(!feature.settings.in_sequence, "feature \"", printable(feature.name),
-                   "\" is a sequence of a sampled item (", sampler->name,
-                   ".attr_fields names its column), which is not supported yet; remove it");
-    if (feature.is_intermediate) continue;
     feature.sequence = std::ssize(layout.sequences);
     space.features.push_back(i);
     if (feature.kind != FeatureKind::kDense) continue;
@@ -303,38 +315,29 @@ FeatureLayout layout_of_rows(FeatureLayout layout) {
   return layout;
 }
 
-namespace {
-
-// The layout of rows whose features read nothing, but those that are chosen and what these are made
-// of.
-template <class IsChosen>
-FeatureLayout layout_of_some(const FeatureLayout& layout, const IsChosen& is_chosen) {
+FeatureLayout layout_of_features(FeatureLayout layout, const std::vector<size_t>& features) {
   std::set<std::string> read;
   const std::function<void(const FeatureSpec&)> add = [&](const FeatureSpec& feature) {
     read.insert(feature.name);
     for (const FeatureInput& input : feature.inputs)
       if (input.source == FeatureInput::Source::kFeature) add(layout.find(input.name));
   };
-  for (const FeatureSpec& feature : layout.features)
-    if (is_chosen(feature)) add(feature);
-  FeatureLayout alone = layout_of_rows(layout);
-  for (FeatureSpec& feature : alone.features)
+  for (const size_t at : features) add(layout.features[at]);
+  for (FeatureSpec& feature : layout.features)
     if (!read.contains(feature.name)) feature.inputs.clear();
-  alone.labels.clear();
-  alone.weight_fields.clear();
-  return alone;
+  layout.labels.clear();
+  layout.weight_fields.clear();
+  return layout;
 }
 
-}  // namespace
-
 FeatureLayout layout_of_feature(const FeatureLayout& layout, const std::string& name) {
-  return layout_of_some(layout, [&](const FeatureSpec& feature) { return feature.name == name; });
+  const auto at = static_cast<size_t>(&layout.find(name) - layout.features.data());
+  return layout_of_features(layout_of_rows(layout), {at});
 }
 
 FeatureLayout layout_of_items(const FeatureLayout& layout) {
-  return layout_of_some(layout, [items = items_in(layout)](const FeatureSpec& feature) {
-    return feature.sequence == items;
-  });
+  const auto items = static_cast<size_t>(items_in(layout));
+  return layout_of_features(layout_of_rows(layout), layout.sequences[items].features);
 }
 
 }  // namespace emblem

@@ -52,6 +52,14 @@ bool remove_sampler(config::PipelineConfig* config);
 // row, then the sampled ones. -1: there is none.
 int64_t items_in(const FeatureLayout& layout);
 
+// Positions of the features that are in batches and read attr_fields alone. Throws Error for those
+// that read other columns, too, and for sequences.
+std::vector<size_t> features_of_items(const ItemSamplerSpec& sampler, const FeatureLayout& layout);
+
+// `layout` without labels, in which all but these features, and what they are computed from, read
+// nothing.
+FeatureLayout layout_of_features(FeatureLayout layout, const std::vector<size_t>& features);
+
 // Makes the features that read attr_fields features of items_in(). Throws Error for features that
 // read other columns, too.
 void lay_out_items(const config::DataConfig& data, FeatureLayout& layout);

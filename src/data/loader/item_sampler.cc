@@ -7,6 +7,7 @@
 #include "core/math/random.h"
 #include "data/format/text/csv_types.h"
 #include "data/items/id_file.h"
+#include "data/loader/place_number.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -14,16 +15,6 @@ namespace {
 
 // Of a negative, until it may be an item of the batch.
 constexpr int kMostDrawsByWeight = 4, kMostUniformDraws = 6;
-
-// The place of a batch in the data, as a number.
-uint64_t number_of(const DataPosition& next) {
-  uint64_t number = mix64(static_cast<uint64_t>(next.epoch));
-  number = mix64(number ^ static_cast<uint64_t>(next.rows_in_epoch));
-  for (const StreamPosition& partition : next.stream)
-    for (const int64_t part : {int64_t{partition.partition}, partition.offset, partition.row})
-      number = mix64(number ^ static_cast<uint64_t>(part));
-  return number;
-}
 
 // Bag `bag` of a column whose bags are those of rows.
 std::pair<size_t, size_t> bag_of(const SparseColumn& column, size_t bag) {
@@ -127,7 +118,7 @@ void ItemSampler::count_candidates(const config::DataConfig& data, const Feature
 ItemSampler::Drawn ItemSampler::draw(const Batch& batch) const {
   Drawn drawn;
   if (count_ == 0 || batch.rows == 0) return drawn;
-  Random random{.seed = seed_, .stream = number_of(batch.next)};
+  Random random{.seed = seed_, .stream = place_number(batch.next)};
   drawn.items.resize(static_cast<size_t>(count_));
   if (choice_.empty())
     draw_by_weight(batch, random, drawn.items);

@@ -274,11 +274,11 @@ int64_t Loader::Pipeline::expected_rows() const {
 std::unique_ptr<Loader::Source> Loader::Source::with_candidates(const config::DataConfig& data,
                                                                 const FeatureLayout& features,
                                                                 const LoaderOptions& options) {
-  class WithCandidates : public Source {
+  class WithCandidates : public Wrapper {
    public:
     WithCandidates(const config::DataConfig& data, const FeatureLayout& features,
                    const LoaderOptions& options)
-        : layout_(layout_of_rows(features)), rows_(open(data, layout_, options)) {
+        : Wrapper(open(data, layout_of_rows(features), options)) {
       if (items_in(features) >= 0)
         sampler_.emplace(data, features, options);
       else if (options.label_check != LabelCheck::kIgnore)
@@ -286,24 +286,13 @@ std::unique_ptr<Loader::Source> Loader::Source::with_candidates(const config::Da
     }
 
     bool next(Batch& batch) override {
-      if (!rows_->next(batch)) return false;
+      if (!rows().next(batch)) return false;
       if (sampler_) sampler_->add_items(batch);
       if (draws_) draws_->add_logs(batch);
       return true;
     }
-    bool wait(std::chrono::milliseconds timeout) override { return rows_->wait(timeout); }
-    bool close_batch() override { return rows_->close_batch(); }
-    DataPosition start() const override { return rows_->start(); }
-    LoaderStatistics statistics() const override { return rows_->statistics(); }
-    int64_t expected_rows() const override { return rows_->expected_rows(); }
-    std::vector<ColumnSpec> columns() const override { return rows_->columns(); }
-    void sample(const std::function<void(const Block&)>& take) const override {
-      rows_->sample(take);
-    }
 
    private:
-    FeatureLayout layout_;
-    std::unique_ptr<Source> rows_;
     std::optional<ItemSampler> sampler_;
     std::optional<CandidateDraws> draws_;  // of the items of rows, where none are sampled
   };
@@ -344,6 +333,8 @@ std::unique_ptr<Loader::Source> Loader::Source::open(const config::DataConfig& d
 Loader::Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options)
     : source_(items_in(features) >= 0 || features.candidates.have_frequency
                   ? Source::with_candidates(data, features, options)
+              : data.has_tdm_sampler() && options.label_check != LabelCheck::kIgnore
+                  ? Source::with_nodes(data, features, options)
                   : Source::open(data, features, std::move(options))) {}
 
 Loader::~Loader() = default;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "data/loader/loader.h"
 
@@ -12,6 +13,8 @@ namespace emblem {
 // The functions are those of Loader.
 class Loader::Source {
  public:
+  class Wrapper;
+
   virtual ~Source() = default;
   virtual bool next(Batch& batch) = 0;
   virtual bool wait(std::chrono::milliseconds) { return true; }
@@ -29,6 +32,10 @@ class Loader::Source {
   static std::unique_ptr<Source> with_candidates(const config::DataConfig& data,
                                                  const FeatureLayout& features,
                                                  const LoaderOptions& options);
+  // The same with rows for nodes of a tree in each batch, as data_config.tdm_sampler says.
+  static std::unique_ptr<Source> with_nodes(const config::DataConfig& data,
+                                            const FeatureLayout& features,
+                                            const LoaderOptions& options);
   static std::unique_ptr<Source> open_stream(const config::DataConfig& data,
                                              const FeatureLayout& features,
                                              const LoaderOptions& options);
@@ -42,6 +49,29 @@ class Loader::Source {
   static int64_t rows_to_prefetch(const FeatureLayout& features, const LoaderOptions& options);
   // Warns of what was changed in the rows of `input`, once for each.
   static void warn_of_changes(const std::string& input, const FeatureCounts& counts);
+};
+
+// A source that changes the batches of another one.
+class Loader::Source::Wrapper : public Source {
+ public:
+  explicit Wrapper(std::unique_ptr<Source> rows) : rows_(std::move(rows)) {}
+
+  bool wait(std::chrono::milliseconds timeout) override { return rows_->wait(timeout); }
+  bool close_batch() override { return rows_->close_batch(); }
+  DataPosition start() const override { return rows_->start(); }
+  LoaderStatistics statistics() const override { return rows_->statistics(); }
+  int64_t expected_rows() const override { return rows_->expected_rows(); }
+  std::vector<ColumnSpec> columns() const override { return rows_->columns(); }
+  void sample(const std::function<void(const Block&)>& take) const override {
+    rows_->sample(take);
+  }
+
+ protected:
+  Source& rows() { return *rows_; }
+  const Source& rows() const { return *rows_; }
+
+ private:
+  std::unique_ptr<Source> rows_;
 };
 
 }  // namespace emblem

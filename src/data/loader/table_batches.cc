@@ -24,6 +24,9 @@ struct TableBatches::Reader {
 TableBatches::TableBatches(const config::DataConfig& data, const FeatureLayout& features,
                            LabelCheck labels)
     : data_(with_types(data)), features_(features), labels_(labels) {
+  EMBLEM_REQUIRE(!data.has_tdm_sampler() || labels == LabelCheck::kIgnore,
+                 "data_config.tdm_sampler adds rows to batches that a loader reads, not to a table "
+                 "that is given at once; train with files, or with a source of tables");
   EMBLEM_REQUIRE(items_in(features) < 0,
                  "a sampler of data_config adds items to batches that a loader reads, not to "
                  "a table that is given at once; set in_batch_negative: true without a sampler");

@@ -11,7 +11,7 @@ namespace emblem {
 // Writes items.txt: all items of schema.items with their attributes. Of a sampler that reads edges,
 // also users.txt, the users of the first `rows` rows of the training data; positive_edges.txt, the
 // items of their rows whose first label is above 0; and hard_edges.txt, the other items of their
-// rows. Returns the bytes.
+// rows. Of tdm_sampler the tree of the items instead. Returns the bytes.
 int64_t write_sampler_files(const std::string& folder, const PipelineSchema& schema,
                             const PipelineTruth& truth, int64_t rows);
 

@@ -8,6 +8,7 @@
 
 #include "config/feature/items.h"
 #include "config/feature/sequences.h"
+#include "config/feature/tree_items.h"
 #include "core/math/hash.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
@@ -418,10 +419,12 @@ class SchemaBuilder {
   }
 
   void add_items() {
-    const auto sampler = item_sampler_of(config_.data_config());
+    const auto tree = tree_sampler_of(config_.data_config());
+    const auto sampler = tree ? items_of(*tree) : item_sampler_of(config_.data_config());
     if (!sampler) return;
-    PipelineItems items{.sampler = *sampler};
-    for (const std::string& field : sampler->attr_fields) {
+    PipelineItems items{.sampler = *sampler, .have_tree = tree.has_value()};
+    if (tree) items.sampler.attr_fields.erase(items.sampler.attr_fields.begin());  // the level
+    for (const std::string& field : items.sampler.attr_fields) {
       auto at = column_index(field);
       if (!at) {  // no feature reads it
         schema_.columns.push_back({.name = field, .form = PipelineColumn::Form::kNumbers});
@@ -444,7 +447,30 @@ class SchemaBuilder {
                      printable(sampler->user_id_field),
                      "\", of which edges are written only where it is a column of one id");
     }
+    if (tree) limit_items(tree->levels(), schema_.domains[schema_.columns[items.id].domain]);
     schema_.items = std::move(items);
+  }
+
+  // As many items as are the leaves of a tree with these levels, and have ids for its other nodes
+  // besides.
+  void limit_items(int64_t levels, PipelineDomain& domain) {
+    const FeatureSpec& id =
+        *std::ranges::find_if(layout_.features, [&](const FeatureSpec& feature) {
+          return feature.kind == FeatureKind::kSparse &&
+                 feature.column == config_.data_config().tdm_sampler().item_id_field();
+        });
+    EMBLEM_REQUIRE(levels <= 30, "synthetic items are not written for a tree of ", levels,
+                   " levels, expected at most 30");
+    const int64_t most = int64_t{1} << (levels - 1);
+    domain.values = std::min(most, id.rows / 3);
+    domain.form = PipelineDomain::Form::kInteger;
+    domain.words.clear();
+    EMBLEM_REQUIRE(
+        2 * domain.values > most, kTreeSampler, ".layer_num_sample has ", levels,
+        " numbers, but feature \"", id.name, "\" has ", id.rows,
+        " buckets, which are too few for the nodes of a tree of as many levels; expected "
+        "more than ",
+        3 * most / 2);
   }
 
   // A domain that is a label and a feature: the feature's ids are those that the label can be.

@@ -61,6 +61,7 @@ struct PipelineColumn {
 // The items that a sampler of data_config samples.
 struct PipelineItems {
   ItemSamplerSpec sampler;
+  bool have_tree = false;          // they are the leaves of data_config.tdm_sampler's tree
   size_t id = 0;                   // the column that tells them from another
   std::optional<size_t> user;      // that of users, where edges are read
   std::vector<size_t> attributes;  // columns of attr_fields

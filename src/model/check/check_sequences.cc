@@ -106,6 +106,16 @@ void check_din(const std::string& kind, const SequenceGroup& group, const Widths
                  " has no attn_mlp.hidden_units");
 }
 
+template <class Windows>  // a MultiWindowDINEncoder, or such a tower
+void check_windows(const std::string& kind, const SequenceGroup& group, const Widths& widths,
+                   const Windows& encoder) {
+  check_din(kind, group, widths, encoder.attn_mlp());
+  EMBLEM_REQUIRE(encoder.windows_len_size() > 0, title(group), ": ", kind, " has no windows_len");
+  for (const uint32_t length : encoder.windows_len())
+    EMBLEM_REQUIRE(length > 0, title(group), ": ", kind,
+                   ".windows_len has a 0, expected at least 1");
+}
+
 void check_encoder(const config::SeqEncoderConfig& config, const std::string& kind,
                    const SequenceGroup& group, const FeatureLayout& layout) {
   const Widths widths = widths_of(group, layout);
@@ -113,16 +123,9 @@ void check_encoder(const config::SeqEncoderConfig& config, const std::string& ki
     case config::SeqEncoderConfig::kDinEncoder:
       check_din(kind, group, widths, config.din_encoder().attn_mlp());
       break;
-    case config::SeqEncoderConfig::kMultiWindowDinEncoder: {
-      const auto& encoder = config.multi_window_din_encoder();
-      check_din(kind, group, widths, encoder.attn_mlp());
-      EMBLEM_REQUIRE(encoder.windows_len_size() > 0, title(group), ": ", kind,
-                     " has no windows_len");
-      for (const uint32_t length : encoder.windows_len())
-        EMBLEM_REQUIRE(length > 0, title(group), ": ", kind,
-                       ".windows_len has a 0, expected at least 1");
+    case config::SeqEncoderConfig::kMultiWindowDinEncoder:
+      check_windows(kind, group, widths, config.multi_window_din_encoder());
       break;
-    }
     case config::SeqEncoderConfig::kSimpleAttention:
       EMBLEM_REQUIRE(widths.query == widths.sequence, title(group), " has a query of width ",
                      widths.query, " and elements of width ", widths.sequence,
@@ -178,6 +181,11 @@ void check_din_towers(const config::ModelConfig& model, const FeatureLayout& lay
         check_din("din_towers", group, widths_of(group, layout), tower.attn_mlp());
     }
   }
+  if (!model.has_tdm()) return;
+  for (const SequenceGroup& group : sequence_groups_of(model))
+    if (!group.nested)
+      check_windows("tdm.multiwindow_din", group, widths_of(group, layout),
+                    model.tdm().multiwindow_din());
 }
 
 // Elements have no row of their own where a feature has one value per row.

@@ -57,11 +57,19 @@ void check_settings_of_towers(const ModelConfig& model) {
   check(model.train_metrics_size(), "train_metrics");
 }
 
-void check_data_is_supported(const config::DataConfig& data, const ModelConfig& model) {
+void check_sampler_is_supported(const config::DataConfig& data, const ModelConfig& model) {
   const std::string sampler = chosen_in(data, "sampler");
-  if (data.has_tdm_sampler()) refuse("data_config.tdm_sampler", "use negative_sampler");
+  if (data.has_tdm_sampler()) {
+    EMBLEM_REQUIRE(model.has_tdm(), "data_config.tdm_sampler is for the model tdm; remove it");
+    return;
+  }
+  EMBLEM_REQUIRE(sampler.empty() || !model.has_tdm(), "data_config.", sampler,
+                 " is not for the model tdm; use tdm_sampler");
   EMBLEM_REQUIRE(sampler.empty() || matching_of(model), "data_config.", sampler,
                  " is for matching models (dssm, dssm_v2, dat, mind); remove it");
+}
+
+void check_data_is_supported(const config::DataConfig& data) {
   if (data.has_sample_cost_field() || data.has_batch_cost_size())
     refuse(data.has_batch_cost_size() ? "data_config.batch_cost_size"
                                       : "data_config.sample_cost_field",
@@ -104,7 +112,8 @@ void check_training_is_supported(const config::PipelineConfig& config) {
 void refuse_unsupported(const config::PipelineConfig& config) {
   check_model_is_supported(config.model_config());
   check_settings_of_towers(config.model_config());
-  check_data_is_supported(config.data_config(), config.model_config());
+  check_sampler_is_supported(config.data_config(), config.model_config());
+  check_data_is_supported(config.data_config());
   check_features_are_supported(config);
   check_training_is_supported(config);
 }

@@ -24,12 +24,12 @@ std::string text_verdict(const std::string& text) {
 
 TEST(Unsupported, ModelsAreNamedWithThoseThatAre) {
   for (const char* model : {"simple_multi_task", "dc2vr", "dlrm_hstu", "ultra_hstu", "hstu_match",
-                            "tdm", "sid_rqvae", "sid_rqkmeans"}) {
+                            "sid_rqvae", "sid_rqkmeans"}) {
     EXPECT_EQ(text_verdict(std::string("model_config { ") + model + " {} }"),
               std::string("model \"") + model +
                   "\" is not supported yet; use one of dlrm, deepfm, multi_tower, multi_tower_din, "
                   "mask_net, wide_and_deep, dcn_v1, dcn_v2, xdeepfm, wukong, mmoe, dbmtl, ple, "
-                  "pepnet, dssm, dssm_v2, dat, mind, rocket_launching, lr, fm, dnn");
+                  "pepnet, dssm, dssm_v2, dat, mind, tdm, rocket_launching, lr, fm, dnn");
   }
   for (const std::string& model : supported_models())
     EXPECT_EQ(text_verdict("model_config { " + model + " {} }"), "fine");
@@ -45,8 +45,10 @@ TEST(Unsupported, SettingsAreNamedWithWhatToDo) {
   EXPECT_THAT(text_verdict("model_config { feature_groups { group_name: 'g' group_type: "
                            "JAGGED_SEQUENCE } }"),
               StartsWith("group_type JAGGED_SEQUENCE of feature group \"g\" is not supported"));
-  EXPECT_EQ(text_verdict("data_config { tdm_sampler {} }"),
-            "data_config.tdm_sampler is not supported yet; use negative_sampler");
+  EXPECT_EQ(text_verdict("data_config { tdm_sampler {} } model_config { dssm {} }"),
+            "data_config.tdm_sampler is for the model tdm; remove it");
+  EXPECT_EQ(text_verdict("data_config { negative_sampler {} } model_config { tdm {} }"),
+            "data_config.negative_sampler is not for the model tdm; use tdm_sampler");
   for (const char* sampler : {"negative_sampler", "negative_sampler_v2", "hard_negative_sampler",
                               "hard_negative_sampler_v2"}) {
     EXPECT_EQ(text_verdict(cat("data_config { ", sampler, " {} } model_config { dnn {} }")),

@@ -55,27 +55,6 @@ Node add_self_attention(Graph& graph, const std::string& scope, const SequenceIn
   return graph.segment_mean(graph.linear(attended, width, Activation::kNone, out_projection));
 }
 
-Node add_multi_window_din(Graph& graph, const std::string& scope, const SequenceInputs& inputs,
-                          const config::MultiWindowDINEncoder& encoder) {
-  require_query(graph, scope, inputs);
-  EMBLEM_REQUIRE(encoder.windows_len_size() > 0, scope,
-                 ": multi_window_din_encoder has no windows_len; give the length of each window");
-  const int64_t width = graph.cols(inputs.sequence), query_width = graph.cols(inputs.query);
-  const Node all = graph.din_features(inputs.query, inputs.sequence);  // [q, s, q - s, q * s]
-  const Node query = graph.slice(all, 0, width), products = graph.slice(all, 3 * width, 4 * width);
-  const Node hidden =
-      add_mlp(graph, scope, graph.concat({inputs.sequence, products, query}), encoder.attn_mlp());
-  graph.set_scope(scope);
-  const Node weights = graph.activation(graph.linear(hidden, 1), activation_from_name("nn.PReLU"));
-  const Node means =
-      graph.window_means(graph.mix(weights, {inputs.sequence}),
-                         {encoder.windows_len().begin(), encoder.windows_len().end()});
-  std::vector<Node> parts = {means, inputs.query};
-  if (query_width < width)  // the query's columns are extended by zeros
-    parts.push_back(graph.scale(graph.slice(means, 0, width - query_width), 0.0f));
-  return graph.concat(parts);
-}
-
 }  // namespace
 
 Node add_din(Graph& graph, const std::string& scope, const SequenceInputs& inputs,
@@ -84,6 +63,25 @@ Node add_din(Graph& graph, const std::string& scope, const SequenceInputs& input
   const Node hidden = add_din_mlp(graph, scope, inputs.query, inputs.sequence, attn_mlp);
   graph.set_scope(scope);
   return graph.attention_pool(graph.linear(hidden, 1), inputs.sequence);
+}
+
+Node add_multi_window_din(Graph& graph, const std::string& scope, const SequenceInputs& inputs,
+                          const std::vector<int64_t>& windows, const config::MLP& attn_mlp) {
+  require_query(graph, scope, inputs);
+  EMBLEM_REQUIRE(!windows.empty(), scope,
+                 ": there is no windows_len; give the length of each window");
+  const int64_t width = graph.cols(inputs.sequence), query_width = graph.cols(inputs.query);
+  const Node all = graph.din_features(inputs.query, inputs.sequence);  // [q, s, q - s, q * s]
+  const Node query = graph.slice(all, 0, width), products = graph.slice(all, 3 * width, 4 * width);
+  const Node hidden =
+      add_mlp(graph, scope, graph.concat({inputs.sequence, products, query}), attn_mlp);
+  graph.set_scope(scope);
+  const Node weights = graph.activation(graph.linear(hidden, 1), activation_from_name("nn.PReLU"));
+  const Node means = graph.window_means(graph.mix(weights, {inputs.sequence}), windows);
+  std::vector<Node> parts = {means, inputs.query};
+  if (query_width < width)  // the query's columns are extended by zeros
+    parts.push_back(graph.scale(graph.slice(means, 0, width - query_width), 0.0f));
+  return graph.concat(parts);
 }
 
 std::string encoder_input_of(const SeqEncoderConfig& encoder) {
@@ -115,7 +113,10 @@ Node add_encoder(Graph& graph, const std::string& scope, const SequenceInputs& i
     case SeqEncoderConfig::kSelfAttentionEncoder:
       return add_self_attention(graph, scope, inputs, encoder.self_attention_encoder());
     case SeqEncoderConfig::kMultiWindowDinEncoder:
-      return add_multi_window_din(graph, scope, inputs, encoder.multi_window_din_encoder());
+      return add_multi_window_din(graph, scope, inputs,
+                                  {encoder.multi_window_din_encoder().windows_len().begin(),
+                                   encoder.multi_window_din_encoder().windows_len().end()},
+                                  encoder.multi_window_din_encoder().attn_mlp());
     default:
       break;
   }

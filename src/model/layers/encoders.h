@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/proto/pipeline.pb.h"
 #include "model/layers/inputs.h"
@@ -21,5 +22,10 @@ Node add_encoder(Graph& graph, const std::string& scope, const SequenceInputs& i
 // Attention by an MLP over [q, s, q - s, q * s]; q is extended by zeros to the width of s.
 Node add_din(Graph& graph, const std::string& scope, const SequenceInputs& inputs,
              const config::MLP& attn_mlp);
+
+// Means over windows of elements, weighted by an MLP over [s, q * s, q] without softmax, and the
+// query: [rows, (windows + 1) * width of s]. Windows follow each other from the first element on.
+Node add_multi_window_din(Graph& graph, const std::string& scope, const SequenceInputs& inputs,
+                          const std::vector<int64_t>& windows, const config::MLP& attn_mlp);
 
 }  // namespace emblem

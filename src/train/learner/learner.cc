@@ -7,6 +7,7 @@
 #include <string>
 
 #include "comm/bytes.h"
+#include "config/feature/tree_items.h"
 #include "core/memory/host_copy.h"
 #include "emblem/error.h"
 #include "optim/from_config.h"
@@ -86,7 +87,8 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
       world_(world),
       clipping_(config.train_config().grad_clipping()),
       model_(
-          context, config, layout, max_rows, nullptr, ModelUse::kTraining,
+          context, config, layout, rows_with_samples(config.data_config(), max_rows), nullptr,
+          ModelUse::kTraining,
           rank_tables_of(context, world, rank_exchange_of(context, world, config.train_config()))),
       sparse_schedule_(make_schedule(config.train_config().sparse_optimizer())),
       dense_(make_dense_parts(context, config.train_config(), model_.graph())),

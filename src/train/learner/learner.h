@@ -31,7 +31,8 @@ struct StepResult {
 class Learner {
  public:
   // A learner on the context's device. `config` has passed check_pipeline. The learner is that of
-  // one rank of `world`: it has a part of the tables.
+  // one rank of `world`: it has a part of the tables. `max_rows`: of a batch before rows are sampled
+  // for it (config/feature/tree_items.h).
   Learner(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
           int64_t max_rows, const World& world = World::alone());
   Learner(const Learner&) = delete;

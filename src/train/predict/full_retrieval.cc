@@ -139,14 +139,14 @@ void warn_of_missing(const Users& users, std::vector<int64_t> ids, const std::st
         cat(missing, " of ", all, " chosen items are not in ", items, " and count as not found"));
 }
 
-void check(const FullRetrievalOptions& options) {
+}  // namespace
+
+void check_retrieval(const FullRetrievalOptions& options) {
   EMBLEM_REQUIRE(options.seen.empty() || !options.user_id.empty(),
                  "seen items need the column of users");
   EMBLEM_REQUIRE(!options.most.empty() && std::ranges::min(options.most) >= 1,
                  "a k of metrics is below 1; expected numbers from 1, as 10,50");
 }
-
-}  // namespace
 
 RetrievalMetrics::RetrievalMetrics(std::vector<int64_t> most) {
   std::ranges::sort(most);
@@ -194,7 +194,7 @@ std::map<std::string, double> RetrievalMetrics::values() const {
 Evaluation evaluate_full_retrieval(const Context& context, RestoredModel& model,
                                    const FullRetrievalOptions& options, const PassWatch& watch) {
   const auto start = std::chrono::steady_clock::now();
-  check(options);
+  check_retrieval(options);
   const MatchingSpec matching = require_towers(model.config().model_config(), "a search of items");
   const EncodedItems items = encode_items(model, options.items, {.id = options.item_id}, {}, watch);
   Users users;

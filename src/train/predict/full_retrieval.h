@@ -24,6 +24,9 @@ struct FullRetrievalOptions {
   std::vector<int64_t> most = {10, 50, 100};  // the k of the metrics
 };
 
+// Throws Error for options that do not fit each other.
+void check_retrieval(const FullRetrievalOptions& options);
+
 // What was found for a user, best first, beside what the user chose.
 class RetrievalMetrics {
  public:

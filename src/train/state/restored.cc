@@ -6,6 +6,7 @@
 #include "config/feature/items.h"
 #include "config/feature/matching.h"
 #include "config/feature/metrics.h"
+#include "config/feature/tree_items.h"
 #include "config/load/evaluation_input.h"
 #include "config/load/load.h"
 #include "config/load/prediction_layout.h"
@@ -78,7 +79,9 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
   require_same_model(world, checkpoint_, config_);
   layout_ = training_layout(layout_of(config_), config_.model_config());
   model_ = std::make_unique<Model>(
-      context, config_, layout_, loader_options("").batch_size, nullptr, ModelUse::kEvaluation,
+      context, config_, layout_,
+      rows_with_samples(config_.data_config(), loader_options("").batch_size), nullptr,
+      ModelUse::kEvaluation,
       rank_tables_of(context, world, rank_exchange_of(context, world, config_.train_config())));
   step_ = load_model(checkpoint_, context_, *model_, evaluated_weights(config_));
   if (compute_type_of(context, config_.train_config()) == DType::kInt8) {
@@ -207,6 +210,20 @@ PredictionPass RestoredModel::predict_batches(const std::string& input,
   if (!pass)
     throw CommonError(ErrorCode::kCancelled, "interrupted: the predictions are incomplete");
   return *pass;
+}
+
+FeatureLayout RestoredModel::layout() const {
+  return prediction_layout(layout_, config_.model_config());
+}
+
+std::unique_ptr<Loader> RestoredModel::read_rows(const std::string& input,
+                                                 const FeatureLayout& layout,
+                                                 const std::vector<std::string>& keep,
+                                                 const std::vector<std::string>& filters) const {
+  LoaderOptions options = prediction_options(input);
+  options.keep = keep;
+  options.bad_rows = BadRowHandling::kBlank;
+  return std::make_unique<Loader>(config_for(input, filters).data_config(), layout, options);
 }
 
 LayerRanges RestoredModel::input_ranges(const std::string& input, int64_t rows,

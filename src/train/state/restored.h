@@ -73,12 +73,20 @@ class RestoredModel {
                                  const std::vector<std::string>& filters, const PassWatch& watch,
                                  const TakeOutputs& take);
 
+  // The rows of `input` without labels, in their order, with what `layout` reads and the columns
+  // `keep`. Bad rows are as in predict_batches.
+  std::unique_ptr<Loader> read_rows(const std::string& input, const FeatureLayout& layout,
+                                    const std::vector<std::string>& keep,
+                                    const std::vector<std::string>& filters) const;
+
   // The ranges of inputs that layers have on the first `rows` rows of `input`, for int8
   // (checkpoint/input_ranges.h). On a CPU, by a model that is not in int8 itself.
   LayerRanges input_ranges(const std::string& input, int64_t rows, const PassWatch& watch = {});
 
   const config::PipelineConfig& config() const { return config_; }
   Model& model() { return *model_; }
+  // The features that predictions read.
+  FeatureLayout layout() const;
   const std::string& checkpoint() const { return checkpoint_; }  // that was read
   int64_t step() const { return step_; }                         // step of the checkpoint
   // Storage of the data that is read; it can be given rows in memory (data/source/storage.h).
