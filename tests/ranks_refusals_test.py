@@ -1,11 +1,12 @@
 """What a training on several ranks refuses: one line, before anything is written."""
 
+import json
 import shutil
 import socket
 import subprocess
 import unittest
 
-from harness import CLEAN, EMBLEM, files_of, gpu_is_missing
+from harness import CLEAN, EMBLEM, SOURCE, files_of, gpu_is_missing, run
 from ranks_cases import Runs, latest, tables_of, train_on
 
 CASE = {"model": "dlrm", "sparse": "sgd", "dense": "sgd", "pooling": "sum", "tables": "hashed"}
@@ -154,9 +155,9 @@ class DifferentFiles(unittest.TestCase):
         for folder in self.folders:
             folder.mkdir()
 
-    def refused(self, *options, parts):
+    def refused(self, *options, parts, config=None):
         model = self.runs.folder / "shared"
-        command = ["--config", self.runs.config, "--model-dir", model, *options]
+        command = ["--config", config or self.runs.config, "--model-dir", model, *options]
         for errors, status in ranks_with([command, command], self.folders):
             self.assertEqual(status, 1, errors)
             for part in ("rank 1", *parts):
@@ -173,6 +174,31 @@ class DifferentFiles(unittest.TestCase):
         (self.folders[1] / "users.txt").write_text((self.folders[0] / "users.txt").read_text())
         command = ["--config", self.runs.config, "--model-dir", self.runs.folder / "same", "--set", feature,
                    "--max-steps", 2]
+        for errors, status in ranks_with([command, command], self.folders):
+            self.assertEqual(status, 0, errors)
+
+    def test_tokenizers(self):
+        feature = ("feature_configs[2].tokenize_feature={feature_name: 'user' expression: 'item:user' embedding_dim: 4 "
+                   "vocab_file: 'tokens.json'}")
+        for number, folder in enumerate(self.folders):
+            digits = "0123456789" if number == 0 else "9876543210"
+            model = {"type": "BPE", "vocab": {digit: place for place, digit in enumerate(digits)}, "merges": []}
+            (folder / "tokens.json").write_text(json.dumps({"pre_tokenizer": {"type": "ByteLevel"}, "model": model}))
+        self.refused("--set", feature, parts=["other content in tokens.json", "vocab_file"])
+
+    def test_items(self):
+        config, data = SOURCE / "configs/taobao/dssm.config", self.runs.folder / "taobao"
+        made = run("synth", "--for", config, "--rows", 400, "--test-rows", 50, "--divide-tables", 1000, "--out", data)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        options = ["--train-input", data / "train", "--eval-input", data / "test", "--divide-tables", 1000,
+                   "--set", "data_config.batch_size=16", "--set", "data_config.negative_sampler.num_sample=16",
+                   "--set", "data_config.negative_sampler.input_path=items.txt"]
+        first, *items = (data / "items.txt").read_text().splitlines()
+        for number, folder in enumerate(self.folders):
+            (folder / "items.txt").write_text("\n".join([first, *(items if number == 0 else items[::-1]), ""]))
+        self.refused(*options, parts=["other content in items.txt", "data_config.negative_sampler"], config=config)
+        shutil.copy(self.folders[0] / "items.txt", self.folders[1])
+        command = ["--config", config, "--model-dir", self.runs.folder / "same", *options, "--max-steps", 2]
         for errors, status in ranks_with([command, command], self.folders):
             self.assertEqual(status, 0, errors)
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from harness import EMBLEM, EmblemTest, files_of, learned_files, run
+from harness import EMBLEM, SOURCE, EmblemTest, files_of, learned_files, run
 
 DEADLINE_S = 120
 
@@ -188,9 +188,31 @@ class Resuming(TrainingTest):
         self.assertEqual(files_of(model), before)
         (data / f"a{part.suffix}").unlink()
         os.truncate(data / f"c{part.suffix}", (data / f"c{part.suffix}").stat().st_size // 2)
-        self.fail_with(self.train(model, "--resume", "--set", f"train_input_path={data}"), "continue at another place")
+        self.fail_with(self.train(model, "--resume", "--set", f"train_input_path={data}"), "continue with other data")
+        content = bytearray(part.read_bytes())
+        content[-2] ^= 1  # a digit of the last row, or of what follows it
+        (data / f"c{part.suffix}").write_bytes(content)
+        self.fail_with(self.train(model, "--resume", "--set", f"train_input_path={data}"), "of other names, sizes or content")
+        self.assertEqual(files_of(model), before)
         shutil.copy(part, data / f"c{part.suffix}")
         self.succeed(self.train(model, "--resume", "--max-steps", 4, "--set", f"train_input_path={data}"))
+
+    def test_a_run_within_an_epoch_continues_with_the_same_items_alone(self):
+        config, data, model = SOURCE / "configs/taobao/dssm.config", self.folder / "taobao", self.folder / "sampled"
+        self.succeed(run("synth", "--for", config, "--rows", 400, "--test-rows", 50, "--divide-tables", 1000, "--out", data))
+        path = data / "items.txt"
+        command = ["train", "--config", config, "--model-dir", model, "--train-input", data / "train", "--eval-input",
+                   data / "test", "--divide-tables", 1000, "--set", "data_config.batch_size=16",
+                   "--set", "data_config.negative_sampler.num_sample=16",
+                   "--set", f"data_config.negative_sampler.input_path={path}"]
+        self.succeed(run(*command, "--max-steps", 3))
+        items, before = path.read_text(), files_of(model)
+        first, *lines = items.splitlines()
+        path.write_text("\n".join([first, *lines[::-1], ""]))
+        self.fail_with(run(*command, "--resume"), "data_config.negative_sampler has 1 file", "content", "--init-from")
+        self.assertEqual(files_of(model), before)
+        path.write_text(items)
+        self.succeed(run(*command, "--resume", "--max-steps", 4))
 
     def test_the_pipeline_file_is_not_replaced_by_the_one_of_the_model(self):
         model = self.folder / "own"
@@ -312,6 +334,20 @@ class Diverging(TrainingTest):
         said = [line for line in process.stderr.splitlines() if "largest mean magnitude" in line]
         self.assertGreaterEqual(len(said), 1, process.stderr)
         self.assertRegex(said[0], r"the loss is \S+ at step \d+.*are I\d+ \(\S+\).*give them a normalizer")
+
+    def test_what_is_not_finite_is_not_saved(self):
+        """The third update is beyond the largest float, though the loss is not."""
+        config = self.write_config("large.config", self.config.read_text().replace("method=log,offset=3", "method=expression,expr=x*1000"))
+        for part, said in (("sparse", "NaN or infinite values and is not saved"),
+                           ("dense", "parameters of layers are NaN or infinite after step 3")):
+            with self.subTest(part):
+                model = self.folder / f"diverged-{part}"
+                optimizer = "sgd_optimizer {lr: 1e-9} manual_step_learning_rate {schedule_sizes: [1] learning_rates: [1e38]}"
+                self.fail_with(self.train(model, "--set", "train_config.save_checkpoints_steps=1", "--set",
+                                          f"train_config.{part}_optimizer={{{optimizer}}}", config=config),
+                               said, "lower the learning rate")
+                self.assertEqual([path.name for path in sorted(model.glob("*model.ckpt-*"))], ["model.ckpt-1", "model.ckpt-2"])
+                self.assertIn("all verified", self.succeed(run("inspect", model)).stdout)
 
 
 if __name__ == "__main__":

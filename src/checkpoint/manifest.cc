@@ -95,11 +95,20 @@ EarlyStoppingState to_early_stopping(const Json& json) {
           .bad_evaluations = json.at("bad_evaluations")};
 }
 
+Json to_json(const InputFiles& files) {
+  Json json = {
+      {"files", files.files}, {"bytes", files.bytes}, {"names", checksum_digits(files.names)}};
+  if (files.content) json["content"] = checksum_digits(*files.content);
+  return json;
+}
+
 std::optional<InputFiles> to_input_files(const Json& json) {
   if (json.is_null()) return std::nullopt;
-  return InputFiles{.files = json.at("files"),
-                    .bytes = json.at("bytes"),
-                    .names = parse_checksum_digits(json.at("names"))};
+  InputFiles files{.files = json.at("files"),
+                   .bytes = json.at("bytes"),
+                   .names = parse_checksum_digits(json.at("names"))};
+  if (json.contains("content")) files.content = parse_checksum_digits(json.at("content"));
+  return files;
 }
 
 Json to_json(const LossScaleState& state) {
@@ -190,7 +199,8 @@ Manifest to_manifest(const Json& json) {
                     .evaluation_due = json.value("evaluation_due", false),
                     .only_best = json.value("only_best", false),
                     .deltas = json.value("deltas", int64_t{0}),
-                    .input_files = to_input_files(json.value("input_files", Json()))};
+                    .input_files = to_input_files(json.value("input_files", Json())),
+                    .sampler_files = to_input_files(json.value("sampler_files", Json()))};
   take_lists(json, manifest);
   for (const Json& position : json.value("shard_positions", Json::array()))
     manifest.positions.push_back(to_position(position));
@@ -233,10 +243,8 @@ std::string manifest_text(const Manifest& manifest) {
   if (manifest.loss_scale) json["loss_scale"] = to_json(*manifest.loss_scale);
   if (manifest.evaluation_due) json["evaluation_due"] = true;
   if (manifest.only_best) json["only_best"] = true;
-  if (manifest.input_files)
-    json["input_files"] = {{"files", manifest.input_files->files},
-                           {"bytes", manifest.input_files->bytes},
-                           {"names", checksum_digits(manifest.input_files->names)}};
+  if (manifest.input_files) json["input_files"] = to_json(*manifest.input_files);
+  if (manifest.sampler_files) json["sampler_files"] = to_json(*manifest.sampler_files);
   for (const DataPosition& position : manifest.positions)
     json["shard_positions"].push_back(to_json(position));
   add_lists(manifest, json);

@@ -52,7 +52,8 @@ struct EarlyStoppingState {
 // The files that a run reads.
 struct InputFiles {
   int64_t files = 0, bytes = 0;
-  uint64_t names = 0;  // a hash of names and sizes
+  uint64_t names = 0;               // a hash of names and sizes
+  std::optional<uint64_t> content;  // a hash of checksums; absent: not known
 
   bool operator==(const InputFiles&) const = default;
 };
@@ -77,8 +78,9 @@ struct Manifest {
   std::map<std::string, double> metrics;  // metrics of the last evaluation; NaN where undefined
   std::map<std::string, uint64_t> seeds;
   int64_t deltas = 0;  // the number of the last delta (train/state/delta_export.h) before it
-  std::optional<InputFiles> input_files;   // absent for streams and rows in memory
-  std::map<std::string, FileFacts> files;  // all but manifest.json, by path within the checkpoint
+  std::optional<InputFiles> input_files;    // absent for streams and rows in memory
+  std::optional<InputFiles> sampler_files;  // absent where there is no sampler, and for streams
+  std::map<std::string, FileFacts> files;   // all but manifest.json, by path within the checkpoint
 };
 
 // JSON with a checksum of itself.

@@ -36,6 +36,7 @@ auto parsing(const std::string& text) {
 TEST(Manifest, SurvivesTheWayThroughText) {
   Manifest manifest = whole_manifest();
   manifest.input_files = InputFiles{.files = 2, .bytes = 30, .names = 7};
+  manifest.sampler_files = InputFiles{.files = 1, .bytes = 9, .names = 8, .content = 1ull << 63};
   const Manifest read = parse_manifest(manifest_text(manifest), "m");
   EXPECT_EQ(read.emblem_version, kVersion);
   EXPECT_EQ(read.step, 1234);
@@ -73,6 +74,7 @@ TEST(Manifest, SurvivesTheWayThroughText) {
   EXPECT_EQ(read.metrics.at("auc"), 1.0 / 3);
   EXPECT_EQ(read.seeds.at("train"), ~uint64_t{0});
   EXPECT_EQ(read.input_files, manifest.input_files);
+  EXPECT_EQ(read.sampler_files, manifest.sampler_files);
   EXPECT_EQ(read.files, manifest.files);
 }
 

@@ -82,6 +82,8 @@ std::optional<ItemSamplerSpec> item_sampler_of(const config::DataConfig& data) {
   return spec;
 }
 
+std::vector<std::string> files_of(const ItemSamplerSpec& sampler) { return {sampler.input_path}; }
+
 void sample_for_evaluation(config::DataConfig* data) {
   if (data->negative_sampler().num_eval_sample() > 0)
     data->mutable_negative_sampler()->set_num_sample(data->negative_sampler().num_eval_sample());

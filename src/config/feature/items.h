@@ -21,6 +21,8 @@ struct ItemSamplerSpec {
 
 // None where no items are sampled. Throws Error for settings that are missing or out of range.
 std::optional<ItemSamplerSpec> item_sampler_of(const config::DataConfig& data);
+// All that it reads from: what a batch gets depends on their content.
+std::vector<std::string> files_of(const ItemSamplerSpec& sampler);
 // Batches are those of evaluations from now on.
 void sample_for_evaluation(config::DataConfig* data);
 

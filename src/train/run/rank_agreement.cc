@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/file_facts.h"
 #include "comm/bytes.h"
+#include "config/feature/items.h"
 #include "config/load/assets.h"
 #include "config/load/evaluation_input.h"
 #include "config/load/load.h"
@@ -50,24 +52,6 @@ struct Listing {
   uint64_t files = 0, bytes = 0, hash = 0;
   bool operator==(const Listing&) const = default;
 };
-
-// Files of another day have the same size, but hardly the same ends.
-constexpr std::streamoff kComparedBytes = 65536;
-
-uint64_t checksum_of_ends(const std::string& path, uint64_t bytes) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> piece(kComparedBytes);
-  Checksum checksum;
-  const auto size = static_cast<std::streamoff>(bytes);
-  for (const std::streamoff begin :
-       {std::streamoff{0}, std::max(size - kComparedBytes, kComparedBytes)}) {
-    file.clear();
-    if (!file.seekg(begin)) continue;
-    file.read(piece.data(), kComparedBytes);
-    checksum.add(piece.data(), static_cast<size_t>(file.gcount()));
-  }
-  return checksum.value();
-}
 
 struct InputFacts {
   uint64_t bytes = 0;
@@ -155,6 +139,22 @@ std::string first_difference(const std::string& text, const std::string& other) 
   return std::getline(others, there) ? there : "";
 }
 
+// `names` returns a line for each file: its content as a hash, '_' and its name.
+template <class Names>
+void require_same_content(const World& world, const Names& names, const std::string& readers) {
+  const std::vector<std::string> all = gather_texts(world, names);
+  std::string problem;
+  if (const size_t rank = first_other(all); rank > 0) {
+    const std::string name = first_difference(all[rank], all[0]);
+    problem = cat(name_of(world, rank), " has other content in ",
+                  name.substr(std::min(name.size(), name.find('_') + 1)), " than ",
+                  name_of(world, 0), ": files that ", readers,
+                  " must be the same on all ranks; copy them, or keep them in a folder that all "
+                  "share");
+  }
+  throw_everywhere(world, problem);
+}
+
 // A file for others to look for. Removed as an unfinished file (checkpoint/) if this process is
 // killed.
 class Mark {
@@ -212,33 +212,37 @@ void require_same_data(const World& world, const config::PipelineConfig& config,
 void require_files_of_run(const World& world, const std::optional<InputFiles>& then,
                           const std::optional<InputFiles>& now, const std::string& input) {
   std::string problem;
-  if (world.writes() && then && now && *then != *now) {
+  if (world.writes() && then && now && are_other_files(*then, *now)) {
     const bool is_alike = then->files == now->files && then->bytes == now->bytes;
     problem = cat(input, " has ", to_text(*now), ", but the run that stopped within an epoch read ",
-                  to_text(*then), is_alike ? " of other names or sizes" : "",
-                  ", and would continue at another place: give it those files, or begin with what "
+                  to_text(*then), is_alike ? " of other names, sizes or content" : "",
+                  ", and would continue with other data: give it those files, or begin with what "
                   "it has learned by --init-from");
   }
   throw_everywhere(world, problem);
 }
 
 void require_same_files(const World& world, const config::PipelineConfig& config) {
-  const std::vector<std::string> all = gather_texts(world, [&] {
+  const auto names = [&] {
     config::PipelineConfig copy = config;
-    std::string names;  // which follow from the content
-    for (const Asset& asset : take_assets(&copy)) names += asset.name + "\n";
-    return names;
-  });
-  std::string problem;
-  if (const size_t rank = first_other(all); rank > 0) {
-    const std::string name = first_difference(all[rank], all[0]);
-    problem =
-        cat(name_of(world, rank), " has other content in ",
-            name.substr(std::min(name.size(), name.find('_') + 1)), " than ", name_of(world, 0),
-            ": files that features read (vocab_file, stop_char_file) must be the same on all "
-            "ranks; copy them, or keep them in a folder that all share");
-  }
-  throw_everywhere(world, problem);
+    std::string text;  // which follows from the content
+    for (const Asset& asset : take_assets(&copy)) text += asset.name + "\n";
+    return text;
+  };
+  require_same_content(world, names, "features read (vocab_file, stop_char_file)");
+}
+
+void require_same_samples(const World& world, const config::PipelineConfig& config) {
+  const auto sampler = item_sampler_of(config.data_config());
+  if (!sampler) return;
+  const auto names = [&] {
+    std::string text;
+    for (const std::string& path : files_of(*sampler))
+      text += cat(checksum_digits(facts_of_file(path).checksum), "_",
+                  fs::path(path).filename().string(), "\n");
+    return text;
+  };
+  require_same_content(world, names, "data_config.negative_sampler reads");
 }
 
 void require_same_start(const World& world, const std::string& checkpoint) {

@@ -25,6 +25,8 @@ void require_files_of_run(const World& world, const std::optional<InputFiles>& t
 
 // The same content of the files that features read (config/load/assets.h).
 void require_same_files(const World& world, const config::PipelineConfig& config);
+// The same content of the files that data_config.negative_sampler reads.
+void require_same_samples(const World& world, const config::PipelineConfig& config);
 
 // The same checkpoint to begin with, by its name and its manifest, which has the checksums of its
 // files; empty: none.

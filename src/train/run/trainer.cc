@@ -107,6 +107,7 @@ Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
 std::unique_ptr<ModelDirLock> Trainer::lock_model_dir() const {
   require_same_data(world(), config_, options_.storage);
   require_same_files(world(), config_);
+  require_same_samples(world(), config_);
   std::unique_ptr<ModelDirLock> lock;
   if (world().writes()) lock = std::make_unique<ModelDirLock>(config_.model_dir());
   require_shared_folder(world(), config_.model_dir());
@@ -147,13 +148,19 @@ void Trainer::load() {
 // Within an epoch a run continues at a place in the files that it has read.
 void Trainer::remember_input_files() {
   if (options_.batches == TrainBatches::kGiven) return;
-  const auto now = input_files_of(config_, options_.storage);
+  std::optional<InputFiles> input, sampled;
+  // Only one rank compares and stores them. A stream goes on with the items of its day.
+  if (world().writes()) input = input_files_of(config_, options_.storage);
+  if (input) sampled = sampler_files_of(config_);
   const bool is_within_epoch =
       std::ranges::any_of(state_.positions, [](const auto& at) { return at.rows_in_epoch > 0; });
-  if (resumed_)
-    require_files_of_run(world(), is_within_epoch ? state_.input_files : std::nullopt, now,
-                         config_.train_input_path());
-  state_.input_files = now;
+  if (!is_within_epoch) state_.input_files = state_.sampler_files = std::nullopt;
+  if (resumed_) {
+    require_files_of_run(world(), state_.input_files, input, config_.train_input_path());
+    require_files_of_run(world(), state_.sampler_files, sampled, "data_config.negative_sampler");
+  }
+  state_.input_files = input;
+  state_.sampler_files = sampled;
 }
 
 void Trainer::open_files() {

@@ -133,6 +133,7 @@ Evaluation RestoredModel::evaluate(const std::string& input,
                  "data_config.holdout_ratio");
   require_local("eval_input_path", options.input, "--eval-input");
   require_same_input(world_, options.input, storage_);
+  require_same_samples(world_, config_);
   if (input.empty() && has_holdout(config_))
     check_holdout(load_stored_pipeline(checkpoint_), config_);
   for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);

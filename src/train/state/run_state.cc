@@ -125,6 +125,7 @@ Manifest describe(Learner& learner, const RunState& state, const config::Pipelin
   manifest.loss_scale = learner.loss_scaler().state();
   manifest.deltas = state.deltas;
   manifest.input_files = state.input_files;
+  manifest.sampler_files = state.sampler_files;
   manifest.seeds = {{"train", config.train_config().seed()}};
   describe_evaluations(learner, state, manifest);
   return manifest;
@@ -194,7 +195,8 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
       }
     }
     const DenseValues values = read_dense(learner);
-    if (!are_finite(values.parameters))
+    if (!are_finite(values.parameters) || !are_finite(values.statistics) ||
+        !are_finite(values.average))
       throw Error(ErrorCode::kInternal,
                   cat("parameters of layers are NaN or infinite after step ", learner.steps(),
                       " and are not saved; training has diverged: lower the learning rate, and "
@@ -256,7 +258,8 @@ RunState load_run(const std::string& path, Learner& learner) {
           .only_best = manifest.only_best,
           .metrics = manifest.metrics,
           .deltas = manifest.deltas,
-          .input_files = manifest.input_files};
+          .input_files = manifest.input_files,
+          .sampler_files = manifest.sampler_files};
 }
 
 }  // namespace emblem

@@ -26,6 +26,7 @@ struct RunState {
   std::map<std::string, double> metrics;  // metrics of the last evaluation
   int64_t deltas = 0;                     // number of the last delta
   std::optional<InputFiles> input_files;  // that the positions are places in
+  std::optional<InputFiles> sampler_files;
   // Times of the last step; not in checkpoints.
   int64_t step_begin_unix_ms = 0, step_end_unix_ms = 0;
 };
