@@ -20,6 +20,7 @@ using testing::ElementsAre;
 class RedisGuardTest : public UpdatesTest {
  protected:
   void SetUp() override {
+    EMBLEM_SKIP_WITHOUT_REDIS();
     ASSERT_TRUE(redis_.wait());
     keys_.resize(100);
     std::iota(keys_.begin(), keys_.end(), int64_t{0});

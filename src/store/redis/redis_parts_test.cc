@@ -23,6 +23,7 @@ constexpr int64_t kKeys = 200;
 class RedisPartsTest : public testing::Test {
  protected:
   void SetUp() override {
+    EMBLEM_SKIP_WITHOUT_REDIS();
     ASSERT_TRUE(server_.wait());
     RedisSettings settings = server_.settings();  // 4 partitions
     settings.check_interval_ms = 0;

@@ -227,6 +227,7 @@ TEST(RedisStoreTest, AServerThatHangsCostsOneTimeout) {
 
 // After one reply that did not come, only PING asks whether the server is back.
 TEST(RedisStoreTest, AServerThatHangsIsNotAskedForRowsUntilItAnswers) {
+  EMBLEM_SKIP_WITHOUT_REDIS();
   RedisServer server;
   ASSERT_TRUE(server.wait());
   RedisProxy proxy(server.endpoint(), free_port());
