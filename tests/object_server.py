@@ -21,7 +21,10 @@ Faults, each for the next `times` requests (with `every`: each `every`-th of the
     less       HEAD says that the object has `bytes` bytes fewer
     stall      nothing is sent until server.release() or the server ends, or for `seconds`; then the connection is closed
     late       the request waits for `seconds`, has its effect, and is answered
-    change     the object gets new content (`content`) before it is answered"""
+    change     the object gets new content (`content`) before it is answered
+    swallowed  what S3 is to write or remove is answered as if that was done, but nothing changes
+    page       a listing is answered by a page of HTML with status 200, as a proxy does
+    empty      a listing is answered by nothing with status 200"""
 import argparse, base64, hashlib, json, os, pathlib, re, socket, ssl, sys, threading, time, urllib.parse
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -274,6 +277,9 @@ class Handler(BaseHTTPRequestHandler):
         bucket, _, key = self.url_path[1:].partition("/")
         return bucket, key
 
+    def swallows(self):
+        return self.fault is not None and self.fault.kind == "swallowed"
+
     # Answers.
     def answer(self, status, body=b"", kind="application/xml", headers=()):
         if self.fault is not None and self.fault.kind == "lost":
@@ -354,6 +360,13 @@ class Handler(BaseHTTPRequestHandler):
             self.fail(404, "NoSuchKey")
         return found
 
+    def answers_page(self):
+        """Whether a listing was answered by something else."""
+        kind = self.fault.kind if self.fault is not None else ""
+        if kind in ("page", "empty"):
+            self.answer(200, b"<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>" if kind == "page" else b"", "text/html")
+        return kind in ("page", "empty")
+
     def listing(self, bucket, after):
         """(objects, common prefixes, the last key if there are more)"""
         prefix, delimiter = self.query.get("prefix", ""), self.query.get("delimiter", "")
@@ -403,6 +416,8 @@ class Handler(BaseHTTPRequestHandler):
                            for k, upload in open_uploads if k.startswith(self.query.get("prefix", "")))
             return self.answer(200, f"<ListMultipartUploadsResult {NAMESPACE}><Bucket>{bucket}</Bucket>{rows}"
                                "</ListMultipartUploadsResult>".encode())
+        if self.answers_page():
+            return None
         token = self.query.get("continuation-token") or self.query.get("start-after") or ""
         objects, prefixes, last = self.listing(bucket, base64.b64decode(token).decode() if token else "")
         more = "" if last is None else f"<NextContinuationToken>{base64.b64encode(last.encode()).decode()}</NextContinuationToken>"
@@ -430,6 +445,8 @@ class Handler(BaseHTTPRequestHandler):
         if bucket_only:
             return self.answer_json({"kind": "storage#bucket", "name": bucket, "id": bucket, "location": "US",
                                      "timeCreated": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z"})
+        if listing and self.answers_page():
+            return None
         if listing:
             token = self.query.get("pageToken", "")
             objects, prefixes, last = self.listing(bucket, base64.b64decode(token).decode() if token else "")
@@ -466,7 +483,7 @@ class Handler(BaseHTTPRequestHandler):
         if "uploadId" in self.query:
             with self.store.lock:
                 self.store.uploads[self.query["uploadId"]][int(self.query["partNumber"])] = self.body
-        else:
+        elif not self.swallows():
             self.store.put(bucket, key, self.body)
         self.answer(200, headers=[("ETag", etag)])
 
@@ -487,12 +504,13 @@ class Handler(BaseHTTPRequestHandler):
         if "uploadId" in self.query:
             with self.store.lock:
                 parts = self.store.uploads.pop(self.query["uploadId"])
-            self.store.put_parts(bucket, key, [parts[number] for number in sorted(parts)])
+            if not self.swallows():
+                self.store.put_parts(bucket, key, [parts[number] for number in sorted(parts)])
             return self.answer(200, f"<CompleteMultipartUploadResult {NAMESPACE}><Key>{escape(key)}</Key><ETag>x</ETag>"
                                "</CompleteMultipartUploadResult>".encode())
         if "delete" in self.query:
             gone = re.findall(r"<Key>(.*?)</Key>", self.body.decode(), re.S)
-            for name in gone:
+            for name in gone if not self.swallows() else []:
                 self.store.delete(bucket, name)
             rows = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in gone)
             return self.answer(200, f"<DeleteResult {NAMESPACE}>{rows}</DeleteResult>".encode())
@@ -547,7 +565,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.store.uploads.pop(upload, None)
             return self.answer(204)
         bucket, key = self.object_name()
-        self.store.delete(bucket, key)
+        if not self.swallows():
+            self.store.delete(bucket, key)
         return self.answer(204)
 
 

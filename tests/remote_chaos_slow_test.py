@@ -21,7 +21,7 @@ import remote_data_test  # sets the environment
 
 MODEL = "s3://out/runs/1"
 STEPS, EVERY = 40, 5
-KINDS = ["503", "500", "403", "404", "lost", "cut", "stall", "late", "flip"]
+KINDS = ["503", "500", "403", "404", "lost", "cut", "stall", "late", "flip", "swallowed", "page", "empty"]
 CONFIG = """model_dir: "none" train_config {{ num_epochs: 1 sparse_optimizer {{ sgd_optimizer {{ lr: 0.1 }} }}
     dense_optimizer {{ sgd_optimizer {{ lr: 0.1 }} }} save_checkpoints_steps: {every} keep_checkpoint_max: 2 seed: 3 }}
     data_config {{ dataset_type: CsvDataset with_header: true fg_mode: FG_DAG batch_size: 50 label_fields: "label" num_workers: 1
@@ -82,7 +82,7 @@ class Chaos(unittest.TestCase):
         """One or two processes while requests fail; each may be killed when the store has got some number of requests."""
         share = chance.choice([0, 0.1, 0.5, 1, 1])
         match = chance.choice(["", "PUT", "PUT /out/runs/1/model.ckpt-", "manifest.json", "DELETE", "GET", ".lock"])
-        kinds = chance.choice([KINDS, ["503", "500", "lost", "cut"], ["flip", "503"]])
+        kinds = chance.choice([KINDS, ["503", "500", "lost", "cut"], ["flip", "503"], ["swallowed"], ["page", "empty"]])
         self.store.fail_by_chance(chance, share, kinds, match, after=chance.choice([0, 15, 30, 60]))
         begin = len(self.store.log)
         steps = min(STEPS, max(saved.values()) + chance.randrange(1, 15))

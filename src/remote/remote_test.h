@@ -128,12 +128,17 @@ class RemoteFolderTest : public testing::Test {
 // Makes the requests from number `first` on fail, `count` of them.
 class RequestFaults {
  public:
-  enum class Kind { kBusy, kAnswerLost, kDenied };
+  // kSwallowed: writes and removals are answered as if they were done. kPage: listings are answered
+  // by nothing.
+  enum class Kind { kBusy, kAnswerLost, kDenied, kSwallowed, kPage };
   RequestFaults(MemoryObjects& all, Kind kind, int first, int count) : all_(all) {
     const auto fail = [this, first, count, kind](const std::string& request) {
+      if (!may_fail(kind, request)) return;
       const int number = seen_++;
       if (number < first || number >= first + count) return;
       ++failed_;
+      if (kind == Kind::kSwallowed) throw SkippedRequest();
+      if (kind == Kind::kPage) throw EmptyListing();
       if (kind == Kind::kDenied)
         throw Error(ErrorCode::kPermissionDenied, request + ": HTTP status 403");
       throw Error(ErrorCode::kUnavailable, request + ": HTTP status 503");
@@ -144,6 +149,11 @@ class RequestFaults {
   int failed() const { return failed_; }
 
  private:
+  static bool may_fail(Kind kind, const std::string& request) {
+    if (kind == Kind::kPage) return request.starts_with("LIST");
+    return kind != Kind::kSwallowed || request.starts_with("PUT") || request.starts_with("DELETE");
+  }
+
   MemoryObjects& all_;
   std::atomic<int> seen_{0}, failed_{0};
 };

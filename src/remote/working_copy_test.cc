@@ -312,7 +312,9 @@ TEST_P(FaultsTest, NothingIsLostWhicheverRequestFails) {
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultsTest,
                          testing::Values(RequestFaults::Kind::kBusy,
                                          RequestFaults::Kind::kAnswerLost,
-                                         RequestFaults::Kind::kDenied));
+                                         RequestFaults::Kind::kDenied,
+                                         RequestFaults::Kind::kSwallowed,
+                                         RequestFaults::Kind::kPage));
 
 }  // namespace
 }  // namespace emblem

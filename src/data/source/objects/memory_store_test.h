@@ -19,6 +19,8 @@ namespace emblem {
 
 // Thrown before a write or a removal: nothing is changed, though the store says so.
 struct SkippedRequest {};
+// Thrown before a listing: it is answered by nothing, as when a proxy's page is in its place.
+struct EmptyListing {};
 
 // What all stores of a test share.
 struct MemoryObjects {
@@ -100,7 +102,11 @@ class TestObjectStore final : public ObjectStore {
     return all_.requested("HEAD " + uri.text(), [&] { return find_now(uri); });
   }
   ObjectListing list(const ObjectUri& folder, ListDepth depth) override {
-    return all_.requested("LIST " + folder.text(), [&] { return list_now(folder, depth); });
+    try {
+      return all_.requested("LIST " + folder.text(), [&] { return list_now(folder, depth); });
+    } catch (const EmptyListing&) {
+      return {};
+    }
   }
   std::unique_ptr<ObjectReader> open(const ObjectUri& uri, const ObjectInfo&) override {
     return std::make_unique<MemoryReader>(all_, uri.text());
@@ -115,7 +121,7 @@ class TestObjectStore final : public ObjectStore {
     change("DELETE " + uri.text(), [&] { all_.remove(uri.text()); });
   }
   void remove_folder(const ObjectUri& uri) override {
-    all_.requested("DELETE " + uri.text() + "/", [&] {
+    change("DELETE " + uri.text() + "/", [&] {
       const std::lock_guard lock(all_.mutex);
       std::erase_if(all_.objects,
                     [&](const auto& entry) { return entry.first.starts_with(uri.text() + "/"); });
