@@ -7,92 +7,22 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <thread>
 
 #include "core/device/device_test.h"
 #include "core/files/file.h"
 #include "core/files/temp_folder_test.h"
 #include "core/math/checksum.h"
-#include "core/math/random.h"
+#include "retrieval/index_items_test.h"
 
 namespace emblem {
 namespace {
 
-constexpr int64_t kDim = 16;
-using Vectors = std::map<int64_t, std::vector<float>>;
-
-std::vector<float> vector_of(int64_t id, uint64_t stream = 1) {
-  std::vector<float> vector(kDim);
-  for (int64_t k = 0; k < kDim; ++k)
-    vector[k] = random_normal(3, stream, static_cast<uint64_t>(id * kDim + k));
-  return vector;
-}
-
-// Items by id, in the form that an index takes.
-struct Given {
-  std::vector<int64_t> ids;
-  std::vector<float> vectors;
-  std::vector<uint64_t> attributes;
-
-  explicit Given(const Vectors& items) {
-    for (const auto& [id, vector] : items) {
-      ids.push_back(id);
-      vectors.insert(vectors.end(), vector.begin(), vector.end());
-      attributes.push_back(static_cast<uint64_t>(id % 4));
-    }
-  }
-  Items items() const {
-    return {ids, {vectors.data(), static_cast<int64_t>(ids.size()), kDim}, attributes};
-  }
-};
-
-Vectors some_items(int64_t first, int64_t count, uint64_t stream = 1) {
-  Vectors items;
-  for (int64_t id = first; id < first + count; ++id) items[id] = vector_of(id, stream);
-  return items;
-}
-
-std::vector<int64_t> ids_of(const std::vector<ScoredItem>& items) {
-  std::vector<int64_t> ids;
-  for (const ScoredItem& item : items) ids.push_back(item.id);
-  return ids;
-}
-
-// The ids of the best, by double precision.
-std::vector<int64_t> plain_ids(const Vectors& items, std::span<const float> query, size_t k,
-                               Similarity similarity) {
-  std::vector<std::pair<double, int64_t>> scores;
-  for (const auto& [id, vector] : items) {
-    double sum = 0.0, length = 0.0;
-    for (int64_t j = 0; j < kDim; ++j) {
-      sum += static_cast<double>(query[j]) * vector[j];
-      length += static_cast<double>(vector[j]) * vector[j];
-    }
-    scores.emplace_back(similarity == Similarity::kCosine ? -sum / std::sqrt(length) : -sum, id);
-  }
-  std::ranges::sort(scores);
-  std::vector<int64_t> ids;
-  for (size_t i = 0; i < std::min(k, scores.size()); ++i) ids.push_back(scores[i].second);
-  return ids;
-}
-
-void expect_finds(const Context& context, const Index& index, const Vectors& items) {
-  constexpr size_t k = 20;
-  EXPECT_EQ(index.count(), static_cast<int64_t>(items.size()));
-  for (int64_t q = 0; q < 3; ++q) {
-    const std::vector<float> query = vector_of(q, 9);
-    const SearchOptions all{.k = static_cast<int64_t>(k), .probes = 1 << 20};
-    EXPECT_EQ(ids_of(index.search(context, {query.data(), 1, kDim}, all)[0]),
-              plain_ids(items, query, k, index.settings().similarity));
-  }
-}
-
 const std::vector<IndexSettings> kSettings = {
-    {.dim = kDim},
-    {.dim = kDim, .similarity = Similarity::kCosine},
-    {.dim = kDim, .kind = IndexKind::kIvfFlat, .lists = 20},
-    {.dim = kDim,
+    {.dim = kItemDim},
+    {.dim = kItemDim, .similarity = Similarity::kCosine},
+    {.dim = kItemDim, .kind = IndexKind::kIvfFlat, .lists = 20},
+    {.dim = kItemDim,
      .similarity = Similarity::kCosine,
      .kind = IndexKind::kIvfFlat,
      .attributes = {"in_stock", "new"}}};
@@ -103,17 +33,17 @@ TEST_P(IndexOfDevice, FindsTheBestOfAllItemsWhileTheseChange) {
   const auto stream = use_own_stream(context_);
   for (const IndexSettings& settings : kSettings) {
     if (settings.kind == IndexKind::kIvfFlat && context_.device == Device::kCuda) {
-      EXPECT_THROW(Index::build(context_, settings, Given(some_items(0, 9)).items()), Error);
+      EXPECT_THROW(Index::build(context_, settings, GivenItems(some_items(0, 9)).items()), Error);
       continue;
     }
     Vectors items = some_items(0, 1000);
-    Given given(items);
+    GivenItems given(items);
     if (settings.attributes.empty()) given.attributes.clear();
     const auto index = Index::build(context_, settings, given.items());
     expect_finds(context_, *index, items);
     for (int64_t round = 0; round < 12; ++round) {
       // The first half of these are there already.
-      Given next(some_items(round * 50 + 970, 60, static_cast<uint64_t>(round) + 20));
+      GivenItems next(some_items(round * 50 + 970, 60, static_cast<uint64_t>(round) + 20));
       next.attributes.clear();
       index->add(context_, next.items(), Existing::kReplace);
       for (const int64_t id : next.ids)
@@ -126,7 +56,7 @@ TEST_P(IndexOfDevice, FindsTheBestOfAllItemsWhileTheseChange) {
     }
     index->rebuild(context_);
     expect_finds(context_, *index, items);
-    const std::vector<int64_t> all = Given(items).ids;
+    const std::vector<int64_t> all = GivenItems(items).ids;
     index->remove(all);
     expect_finds(context_, *index, {});
     index->rebuild(context_);
@@ -140,10 +70,10 @@ TEST(Index, SavedAndLoadedGivesTheSameAnswers) {
   const TempFolder folder;
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16, DType::kInt8}) {
     for (const IndexKind kind : {IndexKind::kFlat, IndexKind::kIvfFlat}) {
-      const auto index =
-          Index::build({}, {.dim = kDim, .dtype = dtype, .kind = kind, .attributes = {"a", "b"}},
-                       Given(some_items(0, 500)).items());
-      index->add({}, Given(some_items(500, 30)).items());
+      const auto index = Index::build(
+          {}, {.dim = kItemDim, .dtype = dtype, .kind = kind, .attributes = {"a", "b"}},
+          GivenItems(some_items(0, 500)).items());
+      index->add({}, GivenItems(some_items(500, 30)).items());
       index->remove(std::vector<int64_t>{3, 501});
       const std::string path = folder.path(cat(name_of(dtype), name_of(kind)));
       index->save(path);
@@ -152,19 +82,19 @@ TEST(Index, SavedAndLoadedGivesTheSameAnswers) {
       const std::vector<float> query = vector_of(0, 9);
       for (const SearchOptions& options : {SearchOptions{.k = 60, .probes = 5},
                                            SearchOptions{.k = 60, .probes = 5, .allow = {"b"}}})
-        EXPECT_EQ(loaded->search({}, {query.data(), 1, kDim}, options),
-                  index->search({}, {query.data(), 1, kDim}, options));
+        EXPECT_EQ(loaded->search({}, {query.data(), 1, kItemDim}, options),
+                  index->search({}, {query.data(), 1, kItemDim}, options));
     }
   }
-  const Index empty({.dim = kDim});
+  const Index empty({.dim = kItemDim});
   empty.save(folder.path("empty"));
   EXPECT_EQ(Index::load({}, folder.path("empty"))->count(), 0);
 }
 
 TEST(Index, AttributesAndExcludedIdsFilterEachQuery) {
   const Vectors items = some_items(0, 400);
-  const auto index =
-      Index::build({}, {.dim = kDim, .attributes = {"odd", "upper"}}, Given(items).items());
+  const auto index = Index::build({}, {.dim = kItemDim, .attributes = {"odd", "upper"}},
+                                  GivenItems(items).items());
   Vectors odd = items;
   std::erase_if(odd, [](const auto& item) { return item.first % 2 == 0; });
   const std::vector<float> query = vector_of(1, 9);
@@ -172,7 +102,7 @@ TEST(Index, AttributesAndExcludedIdsFilterEachQuery) {
   two.insert(two.end(), query.begin(), query.end());
   const auto best = plain_ids(odd, query, 20, Similarity::kInnerProduct);
   const auto found =
-      index->search({}, {two.data(), 2, kDim},
+      index->search({}, {two.data(), 2, kItemDim},
                     {.k = 10, .exclude = {{}, {best[1], best[0], 9999}}, .allow = {"odd"}});
   EXPECT_EQ(ids_of(found[0]), std::vector(best.begin(), best.begin() + 10));
   EXPECT_EQ(ids_of(found[1]), std::vector(best.begin() + 2, best.begin() + 12));
@@ -182,21 +112,21 @@ TEST(Index, ListsAroundCentroidsFindMostOfTheBestOfClusteredItems) {
   Vectors items;
   for (int64_t id = 0; id < 4000; ++id) {
     items[id] = vector_of(id % 40, 5);
-    for (int64_t k = 0; k < kDim; ++k)
-      items[id][k] += 0.3f * random_normal(3, 6, static_cast<uint64_t>(id * kDim + k));
+    for (int64_t k = 0; k < kItemDim; ++k)
+      items[id][k] += 0.3f * random_normal(3, 6, static_cast<uint64_t>(id * kItemDim + k));
   }
-  Given given(items);
+  GivenItems given(items);
   given.attributes.clear();
   for (const Similarity similarity : {Similarity::kCosine, Similarity::kInnerProduct}) {
     const auto index = Index::build(
-        {}, {.dim = kDim, .similarity = similarity, .kind = IndexKind::kIvfFlat, .lists = 60},
+        {}, {.dim = kItemDim, .similarity = similarity, .kind = IndexKind::kIvfFlat, .lists = 60},
         given.items());
     size_t found = 0, expected = 0;
     for (int64_t q = 0; q < 40; ++q) {
       const std::vector<float> query = vector_of(q, 5);
       const auto best = plain_ids(items, query, 10, similarity);
       const auto ids =
-          ids_of(index->search({}, {query.data(), 1, kDim}, {.k = 10, .probes = 6})[0]);
+          ids_of(index->search({}, {query.data(), 1, kItemDim}, {.k = 10, .probes = 6})[0]);
       for (const int64_t id : best) found += static_cast<size_t>(std::ranges::count(ids, id));
       expected += best.size();
     }
@@ -216,11 +146,11 @@ std::string error_of(const std::function<void()>& body) {
 
 TEST(Index, BadInputIsRefusedAndChangesNothing) {
   const Vectors items = some_items(0, 50);
-  Given given(items);
+  GivenItems given(items);
   given.attributes.clear();
-  const auto index = Index::build({}, {.dim = kDim, .attributes = {"a"}}, given.items());
+  const auto index = Index::build({}, {.dim = kItemDim, .attributes = {"a"}}, given.items());
   const auto adding = [&](std::vector<int64_t> ids, std::vector<float> vectors,
-                          int64_t dim = kDim) {
+                          int64_t dim = kItemDim) {
     return error_of([&] {
       index->add({}, {ids, {vectors.data(), static_cast<int64_t>(vectors.size()) / dim, dim}});
     });
@@ -232,7 +162,7 @@ TEST(Index, BadInputIsRefusedAndChangesNothing) {
   EXPECT_EQ(adding({70, 70}, two), "duplicate item id 70; each item must be given once");
   nan[3] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(adding({71}, nan), "the vector of item 71 contains NaN or infinite elements");
-  EXPECT_EQ(adding({71}, std::vector<float>(kDim, 1e30f)),
+  EXPECT_EQ(adding({71}, std::vector<float>(kItemDim, 1e30f)),
             "the vector of item 71 is of length 4e+30; at most 1e+18 is possible");
   EXPECT_EQ(adding({71}, std::vector<float>(8), 8),
             "vectors have 8 elements, but those of this index have 16");
@@ -254,19 +184,19 @@ TEST(Index, BadInputIsRefusedAndChangesNothing) {
       searching(vector_of(1), {.exclude = {{}, {}}}),
       "there are 2 lists of excluded ids for 1 queries; expected one for each query, or none");
   expect_finds({}, *index, items);
-  const std::vector<float> zeros(kDim);
+  const std::vector<float> zeros(kItemDim);
   const int64_t id = 4;
   EXPECT_EQ(error_of([&] {
-              Index::build({}, {.dim = kDim, .similarity = Similarity::kCosine},
-                           {{&id, 1}, {zeros.data(), 1, kDim}});
+              Index::build({}, {.dim = kItemDim, .similarity = Similarity::kCosine},
+                           {{&id, 1}, {zeros.data(), 1, kItemDim}});
             }),
             "the vector of item 4 is all zeros, which has no cosine");
-  EXPECT_EQ(
-      error_of([&] {
-        const std::vector<float> large(kDim, 1e5f);
-        Index::build({}, {.dim = kDim, .dtype = DType::kF16}, {{&id, 1}, {large.data(), 1, kDim}});
-      }),
-      "an element of a vector is 100000, but fp16 ends at 65504; use bf16 or fp32");
+  EXPECT_EQ(error_of([&] {
+              const std::vector<float> large(kItemDim, 1e5f);
+              Index::build({}, {.dim = kItemDim, .dtype = DType::kF16},
+                           {{&id, 1}, {large.data(), 1, kItemDim}});
+            }),
+            "an element of a vector is 100000, but fp16 ends at 65504; use bf16 or fp32");
   EXPECT_EQ(error_of([] { Index({.dim = 0}); }),
             "an index cannot have a dim of 0; it is from 1 to 65536");
 }
@@ -274,8 +204,8 @@ TEST(Index, BadInputIsRefusedAndChangesNothing) {
 TEST(Index, DamagedFoldersAreRefusedInOneLine) {
   const TempFolder folder;
   const auto index =
-      Index::build({}, {.dim = kDim, .kind = IndexKind::kIvfFlat, .attributes = {"a", "b"}},
-                   Given(some_items(0, 100)).items());
+      Index::build({}, {.dim = kItemDim, .kind = IndexKind::kIvfFlat, .attributes = {"a", "b"}},
+                   GivenItems(some_items(0, 100)).items());
   const std::string path = folder.path("index");
   index->save(path);
   EXPECT_EQ(error_of([&] { index->save(path); }),
@@ -324,8 +254,8 @@ TEST(Index, DamagedFoldersAreRefusedInOneLine) {
 TEST(Index, CentroidsThatAreNaNAreDamage) {
   const TempFolder folder;
   const std::string path = folder.path("index");
-  Index::build({}, {.dim = kDim, .kind = IndexKind::kIvfFlat, .attributes = {"a", "b"}},
-               Given(some_items(0, 100)).items())
+  Index::build({}, {.dim = kItemDim, .kind = IndexKind::kIvfFlat, .attributes = {"a", "b"}},
+               GivenItems(some_items(0, 100)).items())
       ->save(path);
   std::string centroids = read_text_file(path + "/centroid");
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -345,17 +275,17 @@ TEST(Index, CentroidsThatAreNaNAreDamage) {
 
 TEST(Index, SearchesDuringChangesSeeTheItemsOfOneMoment) {
   // Items of even rounds are replaced by those of odd rounds, as a whole.
-  const auto index = Index::build({}, {.dim = kDim}, {});
+  const auto index = Index::build({}, {.dim = kItemDim}, {});
   const auto items_of = [](uint64_t round) {
     Vectors items;
     for (int64_t id = 0; id < 64; ++id) {
-      items[id] = std::vector<float>(kDim);
+      items[id] = std::vector<float>(kItemDim);
       items[id][0] = static_cast<float>(round);
     }
     return items;
   };
   const auto put = [&](uint64_t round) {
-    Given given(items_of(round));
+    GivenItems given(items_of(round));
     given.attributes.clear();
     index->add({}, given.items(), Existing::kReplace);
   };
@@ -365,10 +295,10 @@ TEST(Index, SearchesDuringChangesSeeTheItemsOfOneMoment) {
     for (uint64_t round = 2; round < 300; ++round) put(round);
     done = true;
   });
-  std::vector<float> query(kDim);
+  std::vector<float> query(kItemDim);
   query[0] = 1.0f;
   while (!done) {
-    const auto found = index->search({}, {query.data(), 1, kDim}, {.k = 100})[0];
+    const auto found = index->search({}, {query.data(), 1, kItemDim}, {.k = 100})[0];
     ASSERT_EQ(found.size(), 64u);
     for (const ScoredItem& item : found) ASSERT_EQ(item.score, found[0].score);
   }
