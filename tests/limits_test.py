@@ -56,6 +56,11 @@ class Limits(EmblemTest):
                        "cannot start 64 compute threads: Resource temporarily unavailable; "
                        "use --threads N with a smaller N or raise ulimit -u or -v")
 
+    def test_tables_larger_than_the_addresses_that_are_left_are_one_line(self):
+        tables = "feature_configs[1].id_feature={feature_name: 'C{1..26}' embedding_dim: 8 num_buckets: 4000000}"
+        self.fail_with(self.train("tables", "--threads", 1, "--set", tables, address_space=1024 * MIB),
+                       "out of memory: the static tables need", "are available (ulimit -v); the largest is")
+
 
 if __name__ == "__main__":
     if os.geteuid() != 0:

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "core/system/address_space.h"
 #include "core/text/text.h"
 
 namespace emblem {
@@ -146,7 +147,7 @@ int64_t available_memory_bytes() {
   const std::string root = "/sys/fs/cgroup/", old = root + "memory/";
   return std::max<int64_t>(
       0,
-      std::min({free * kKiB,
+      std::min({free * kKiB, free_address_space_bytes(),
                 container_bytes(root + "memory.max", root + "memory.current", root + "memory.stat"),
                 container_bytes(old + "memory.limit_in_bytes", old + "memory.usage_in_bytes",
                                 old + "memory.stat")}));

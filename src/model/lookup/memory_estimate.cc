@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/system/address_space.h"
 #include "core/system/process.h"
 #include "core/text/text.h"
 #include "embedding/row_share.h"
@@ -62,6 +63,12 @@ int64_t keys_of_a_row(const ModelInputs& inputs, double keys_per_feature) {
   return static_cast<int64_t>(keys);
 }
 
+// "1.00 GiB are available", with the limit that leaves no more.
+std::string available_text(double room) {
+  const bool is_limited = room >= static_cast<double>(free_address_space_bytes());
+  return cat(format_bytes(room), " are available", is_limited ? " (ulimit -v)" : "");
+}
+
 }  // namespace
 
 TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
@@ -97,7 +104,8 @@ int64_t host_bytes_of_tables(const Context& context, std::span<const TableSettin
 }
 
 int64_t room_for_tables(const Context& context) {
-  return available_memory_bytes() + (context.device == Device::kCpu ? free_swap_bytes() : 0);
+  const int64_t swap = context.device == Device::kCpu ? free_swap_bytes() : 0;
+  return std::min(available_memory_bytes() + swap, free_address_space_bytes());
 }
 
 void require_table_memory(const Context& context, std::span<const TableSettings> tables,
@@ -119,7 +127,7 @@ void require_table_memory(const Context& context, std::span<const TableSettings>
           others > 0 ? cat(", those of other ranks on this host ",
                            format_bytes(static_cast<double>(others)))
                      : "",
-          ", but only ", format_bytes(left), " are available; the largest is ", largest.name, ", ",
+          ", but only ", available_text(left), "; the largest is ", largest.name, ", ",
           rows_of(largest), " rows of ", row_bytes_of(largest), " bytes, ",
           format_bytes(host_bytes_of(context, largest)),
           ": give it fewer rows (num_buckets, hash_bucket_size, max_capacity, the row numbers of "
@@ -145,13 +153,13 @@ void require_dense_memory(const Context& context, const Graph& graph, int64_t ro
   if (largest != nullptr && weights * kFloat > room)
     throw Error(ErrorCode::kOutOfMemory,
                 cat("out of memory: the dense parameters need ", format_bytes(weights * kFloat),
-                    ", but only ", format_bytes(room), " are available; the largest is ",
-                    largest->name, ", ", largest->rows, " x ", largest->cols, ": use fewer units"));
+                    ", but only ", available_text(room), "; the largest is ", largest->name, ", ",
+                    largest->rows, " x ", largest->cols, ": use fewer units"));
   if (values * kFloat > room)
     throw Error(ErrorCode::kOutOfMemory,
                 cat("out of memory: a batch of ", rows, " rows needs ",
-                    format_bytes(values * kFloat), ", but only ", format_bytes(room),
-                    " are available; lower data_config.batch_size, or use fewer units"));
+                    format_bytes(values * kFloat), ", but only ", available_text(room),
+                    "; lower data_config.batch_size, or use fewer units"));
 }
 
 }  // namespace emblem
