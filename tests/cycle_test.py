@@ -1,6 +1,7 @@
 """Synthesize, train, evaluate, predict, inspect: what a new user does."""
 
 import json
+import re
 import struct
 import unittest
 
@@ -19,6 +20,8 @@ class Cycle(EmblemTest):
         model = self.folder / "cycle"
         trained = self.succeed(self.train(model))
         self.assertIn("finished after", trained.stdout)
+        durations = re.findall(r"[\d.]+ (?:ms|s|min|h)\b", trained.stdout)
+        self.assertEqual(len(durations), 1, trained.stdout)
 
         metadata = json.loads((self.data / "metadata.json").read_text())
         result = json.loads((model / "train_eval_result.jsonl").read_text().splitlines()[-1])

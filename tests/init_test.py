@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -275,15 +276,23 @@ class Init(unittest.TestCase):
             inputs.append(self.folder / "parquet")
             done = run("convert", "--from", inputs[0], "--to", inputs[2], "--format", "parquet", cwd=self.folder)
             self.assertEqual(done.returncode, 0, done.stderr)
-        evaluated = []
+        self.auc(inputs[0], "--label", "clk")
+        holdouts, evaluated = [], []
         for data in inputs:
-            shutil.rmtree(self.folder / "pipeline_model", ignore_errors=True)
-            self.auc(data, "--label", "clk", "--force")
-            self.assertIn("holdout_fields", self.config.read_text())
-            done = run("eval", "--checkpoint", self.folder / "pipeline_model", "--json", "e.json", cwd=self.folder)
+            made = self.init(data, "--label", "clk", "--force")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            holdouts.append(re.findall(r"holdout_\w+: .*", self.config.read_text()))
+            self.assertIn("holdout_fields", str(holdouts))
+            # One model on the rows that are held out of each: its loss is another one on other rows.
+            kind = re.search(r"dataset_type: (\w+)", self.config.read_text())[1]
+            done = run("eval", "--checkpoint", self.folder / "pipeline_model", "--set", f"train_input_path={data}",
+                       "--set", f"data_config.dataset_type={kind}", "--json", "e.json", cwd=self.folder)
             self.assertEqual(done.returncode, 0, done.stderr)
-            evaluated.append(json.loads((self.folder / "e.json").read_text())["rows"])
-        self.assertEqual(len(set(evaluated)), 1, evaluated)
+            evaluated.append(json.loads((self.folder / "e.json").read_text()))
+        for holdout, result in zip(holdouts[1:], evaluated[1:]):
+            self.assertEqual(holdout, holdouts[0])
+            self.assertEqual(result["rows"], evaluated[0]["rows"])
+            self.assertAlmostEqual(result["log_loss"], evaluated[0]["log_loss"], places=10)
 
     def test_labels_that_are_not_binary(self):
         rows = [[1 + i % 5, "abc"[i % 3]] for i in range(500)]

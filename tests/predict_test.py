@@ -35,6 +35,24 @@ model_config {{
   metrics {{ log_loss {{}} }}
 }}
 """
+CLICKS = """
+train_input_path: "{data}" model_dir: "{model}"
+train_config {{
+  sparse_optimizer {{ sgd_optimizer {{ lr: 0.1 }} }} dense_optimizer {{ sgd_optimizer {{ lr: 0.1 }} }}
+  num_epochs: 1 save_checkpoints_steps: 0
+}}
+data_config {{ dataset_type: CsvDataset with_header: true label_fields: "label" fg_mode: FG_DAG batch_size: 50 }}
+feature_configs {{ id_feature {{ feature_name: "item" embedding_dim: 4 dynamicemb {{ max_capacity: 1000 }} }} }}
+feature_configs {{ sequence_feature {{ sequence_name: "clicks" sequence_length: 9 sequence_delim: "|"
+  features {{ id_feature {{ feature_name: "item" embedding_dim: 4 dynamicemb {{ max_capacity: 1000 }} }} }} }} }}
+model_config {{
+  feature_groups {{ group_name: "all" feature_names: "item" }}
+  feature_groups {{ group_name: "clicks" group_type: SEQUENCE feature_names: ["item", "clicks__item"] }}
+  multi_tower_din {{ towers {{ input: "all" mlp {{ hidden_units: 4 }} }}
+    din_towers {{ input: "clicks" attn_mlp {{ hidden_units: 4 }} }} final {{ hidden_units: 4 }} }}
+  metrics {{ auc {{}} }}
+}}
+"""
 HEADER = ["label", "user_id", "item_id", "age", "note"]
 ROWS = 1000
 BAD = {0, 1, 17, 500, *range(128, 192), ROWS - 1}  # both ends and a whole batch
@@ -161,6 +179,24 @@ class Predict(unittest.TestCase):
         self.assertIn(warning, self.succeed(self.predict(other, self.out / "p.csv")).stderr)
         trained = run("train", "--config", self.config, "--model-dir", self.out / "m", "--set", f"eval_input_path={other}")
         self.assertIn(warning, self.succeed(trained).stderr)
+
+    def test_values_of_sequences_are_counted_as_theirs(self):
+        config, model = self.out / "clicks.config", self.out / "clicks"
+        config.write_text(CLICKS.format(data=self.out / "clicks.csv", model=model))
+
+        def write(name, clicks):
+            lines = [f"{i % 2},i{i % 10},{clicks(i)}" for i in range(200)]
+            (self.out / name).write_text("\n".join(["label,item,clicks__item", *lines, ""]))
+            return self.out / name
+
+        write("clicks.csv", lambda i: f"i{i % 10}|i{(i + 3) % 10}")
+        self.succeed(run("train", "--config", config))
+        other = write("other.csv", lambda i: f"i{i % 10}|new|i{(i + 1) % 10}|new")
+        done = self.succeed(run("eval", "--checkpoint", model, "--input", other, "--json", self.out / "e.json"))
+        self.assertIn("warning: values without a row in their table: clicks__item 50.0 %;", done.stderr)
+        lookups = json.loads((self.out / "e.json").read_text())["lookups"]
+        self.assertEqual(lookups, {"item": {"values": 200, "missing": 0, "missing_share": 0.0},
+                                   "clicks__item": {"values": 800, "missing": 400, "missing_share": 0.5}})
 
     def test_known_values_are_not_reported(self):
         source = self.folder / "train.csv"

@@ -416,6 +416,30 @@ class Serve(EmblemTest):
         for result in results:
             self.same(result, 0, 5000)
 
+    def test_a_load_that_never_ends_does_not_keep_the_server_from_ending(self):
+        repository = self.folder / "endless"
+        shutil.copytree(self.repository, repository)
+        pipe = repository / "dlrm/1/manifest.json"
+        pipe.unlink()
+        os.mkfifo(pipe)
+        writers = []
+
+        def is_read():
+            try:
+                writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))  # and never written to
+            except OSError:  # nobody reads it yet
+                return False
+            return True
+
+        server = Server(repository, "--model-control-mode", "explicit", "--exit-timeout-secs", "0")
+        client = http.client.HTTPConnection(server.http)
+        client.request("POST", "/v2/repository/models/dlrm/load")
+        self.assertTrue(becomes_true(is_read))
+        self.assertEqual(server.stop(), 1)
+        self.assertIn("emblem: requests or loads in progress have not ended; the server ends without them\n", server.lines)
+        client.close()
+        os.close(writers[0])
+
     def test_bad_usage_is_one_clear_line(self):
         self.fail_with(run("serve", "--models", self.folder / "nowhere"), "there is no model repository", "nowhere")
         self.fail_with(run("export", "--checkpoint", self.folder / "data", "--out", self.folder / "x"),

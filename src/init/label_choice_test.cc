@@ -76,6 +76,23 @@ TEST(LabelChoice, SeveralValuesAreClasses) {
   EXPECT_THAT(problem_of(names), HasSubstr("100 values, too many for classes (up to 64): text"));
 }
 
+TEST(LabelChoice, ANumberInTwoSpellingsIsOneValue) {
+  const ColumnProfile binary = label_of({{"1", 3}, {"1.0", 4}, {"0", 2}, {"0.0", 5}});
+  EXPECT_EQ(choose_label(binary, {}).task, LabelTask::kBinary);
+  EXPECT_EQ(choose_label(binary, {}).positive, "");
+  EXPECT_DOUBLE_EQ(choose_label(binary, {}).share, 0.5);
+  EXPECT_THAT(choose_label(label_of({{"2", 9}, {"2.0", 5}}), {}).warnings[0],
+              HasSubstr("all 14 sampled rows have the label 1"));
+  const ColumnProfile stars = label_of({{"1", 3}, {"1.0", 4}, {"2.0", 6}, {"2", 1}, {"3", 9}});
+  const LabelChoice choice = choose_label(stars, {});
+  EXPECT_EQ(choice.task, LabelTask::kClasses);
+  EXPECT_THAT(choice.classes, ElementsAre("1", "2", "3"));
+  EXPECT_DOUBLE_EQ(choice.share, 9.0 / 23);
+  DataProfile data;
+  data.columns = {binary};
+  EXPECT_THAT(missing_label_problem(data), HasSubstr("columns with two values: \"clk\""));
+}
+
 TEST(LabelChoice, TextsThatAreNoClassesAreNamed) {
   ColumnProfile prices, days, mixed;
   for (int i = 0; i < 100; ++i) {

@@ -100,17 +100,19 @@ TEST_F(LookupTablesTest, ReadsDynamicTables) {
       "feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 data_type: 'BF16' "
       "dynamicemb { max_capacity: 100 "
       "score_strategy: 'LFU' initializer_args { mode: 'NORMAL' std_dev: 0.5 } "
-      "frequency_admission_strategy { threshold: 3 } } } }"
+      "init_capacity_per_rank: 70 frequency_admission_strategy { threshold: 3 } } } }"
       "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 dynamicemb { "
       "max_capacity: 100 score_strategy: 'NO_EVICTION' } } }");
   EXPECT_EQ(dynamic.tables[0].kind, TableKind::kDynamic);
   EXPECT_EQ(dynamic.tables[0].eviction, Eviction::kLfu);
   EXPECT_EQ(dynamic.tables[0].capacity, 100);
+  EXPECT_EQ(dynamic.tables[0].initial_capacity, 70);
   EXPECT_EQ(dynamic.tables[0].admission_threshold, 3);
   EXPECT_EQ(dynamic.tables[0].dtype, DType::kBf16);
   EXPECT_EQ(dynamic.tables[0].initializer.b, 0.5f);
   EXPECT_EQ(dynamic.tables[1].eviction, Eviction::kNone);
   EXPECT_EQ(dynamic.tables[1].capacity, 0);  // grows
+  EXPECT_EQ(dynamic.tables[1].initial_capacity, 0);
 }
 
 TEST_F(LookupTablesTest, WhatAnInitializerDoesNotSayFollowsFromTheTable) {

@@ -171,6 +171,24 @@ TEST_F(UpdatesTest, AGapIsCountedAndTheDeltasAfterItAreApplied) {
   EXPECT_EQ(next->sequence(), 10);
 }
 
+TEST_F(UpdatesTest, AGapIsCountedOnceThoughTheDeltaAfterItFailsAtFirst) {
+  ParameterServer server;
+  const auto model = server.load_model("m", 1, tables(), 4);
+  server.watch_deltas("m", deltas(), kNever);
+  write_delta(deltas(), 9, {1}, 5, "a", 3);  // another dimension
+  for (uint64_t look = 1; look <= 3; ++look) {
+    server.look_for_deltas("m");
+    EXPECT_EQ(model->freshness().errors, look);
+    EXPECT_EQ(model->freshness().missing_deltas, 0u) << "delta 9 is not applied yet";
+  }
+  std::filesystem::remove_all(list_deltas(deltas())[0].path);
+  write(9, {1}, 19);
+  server.look_for_deltas("m");
+  server.look_for_deltas("m");
+  EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(19, 19));
+  EXPECT_EQ(model->freshness().missing_deltas, 4u);  // 5 to 8
+}
+
 TEST_F(UpdatesTest, AModelThatIsUnloadedAndLoadedAgainIsStillFollowed) {
   ParameterServer server;
   server.load_model("m", 1, tables());

@@ -9,7 +9,7 @@ namespace emblem {
 inline constexpr char kShownElsewhere[] = R"(
 # Remote stores: data/source/remote_storage_test.cc, tests/remote_endpoints_test.py
 DataConfig: cache_bytes cache_dir download_threads endpoint part_bytes
-# How fast, with the same result: data/loader/loader_test.cc, embedding/table_test.cc, tests/limits_test.py
+# How fast, with the same result: data/loader/loader_test.cc, model/lookup/table_config_test.cc, tests/limits_test.py
 DataConfig: direct_reads eval_batch_size num_workers prefetch_batches
 DynamicEmbedding: init_capacity_per_rank
 TrainConfig: num_threads
@@ -34,7 +34,7 @@ TrainConfig: logical_shards plan_path
 TrainedColumn: input_name input_type kind spelling
 # Exports: serve/repository/export_test.cc
 ExportConfig: use_dense_ema
-# Every zch is warned about, whatever it is: config/check/check_test.cc
+# Every zch is warned about, whatever it is: model/check/check_test.cc
 ZeroCollisionHash: eviction_interval
 )";
 
