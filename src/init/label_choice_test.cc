@@ -81,7 +81,8 @@ TEST(LabelChoice, ANumberInTwoSpellingsIsOneValue) {
   EXPECT_EQ(choose_label(binary, {}).task, LabelTask::kBinary);
   EXPECT_EQ(choose_label(binary, {}).positive, "");
   EXPECT_DOUBLE_EQ(choose_label(binary, {}).share, 0.5);
-  EXPECT_THAT(problem_of(label_of({{"2", 9}, {"2.0", 5}})), HasSubstr("nothing to learn"));
+  EXPECT_THAT(choose_label(label_of({{"2", 9}, {"2.0", 5}}), {}).warnings[0],
+              HasSubstr("all 14 sampled rows have the label 1"));
   const ColumnProfile stars = label_of({{"1", 3}, {"1.0", 4}, {"2.0", 6}, {"2", 1}, {"3", 9}});
   const LabelChoice choice = choose_label(stars, {});
   EXPECT_EQ(choice.task, LabelTask::kClasses);

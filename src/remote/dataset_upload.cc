@@ -50,10 +50,16 @@ std::map<std::string, std::vector<DataSetFile>> folders_of(const std::string& lo
 
 // The objects below an address, without those of locks and the empty ones that some clients make
 // for folders ("rows/"). Throws Error where one of them is not of a data set, or where there are
-// any and they may not be replaced.
+// any and they may not be replaced. `written`: an object that is there; "": it may be empty.
 std::vector<ObjectInfo> objects_to_replace(RemoteStorage& storage, const std::string& to,
-                                           Overwrite overwrite) {
+                                           Overwrite overwrite, const std::string& written) {
   std::vector<ObjectInfo> objects = storage.list(to, ListDepth::kAll).objects;
+  // A proxy's page in the place of a listing looks like an empty folder.
+  if (!written.empty() && std::ranges::none_of(objects, [&](const ObjectInfo& object) {
+        return object.uri == join_uri(to, written);
+      }))
+    throw Error(ErrorCode::kUnavailable,
+                cat("the listing of ", to, " does not have what was written to it"));
   const size_t prefix = with_slash(to).size();
   std::erase_if(objects, [&](const auto& object) {
     const auto name = std::string_view(object.uri).substr(std::min(prefix, object.uri.size()));
@@ -71,6 +77,25 @@ std::vector<ObjectInfo> objects_to_replace(RemoteStorage& storage, const std::st
   return objects;
 }
 
+// Throws kUnavailable where the store has another text afterwards: readers go by manifests.
+void write_manifest(RemoteStorage& storage, const std::string& address, const std::string& text,
+                    const BeforeWrite& before) {
+  storage.write_text(address, text, before);
+  if (!storage.find(address) || storage.read_text(address) != text)
+    throw Error(ErrorCode::kUnavailable, cat(address, " is not what was uploaded"));
+}
+
+// Throws kUnavailable where one of them is still there: it would pass for one that is uploaded.
+void remove_objects(RemoteStorage& storage, const std::string& to,
+                    const std::vector<std::string>& addresses, const BeforeWrite& before) {
+  if (addresses.empty()) return;
+  for (const std::string& address : addresses) storage.remove(address, before);
+  const std::vector<ObjectInfo> left = storage.list(to, ListDepth::kAll).objects;
+  for (const ObjectInfo& object : left)
+    if (std::ranges::find(addresses, object.uri) != addresses.end())
+      throw Error(ErrorCode::kUnavailable, cat(object.uri, " was not removed"));
+}
+
 // Until the last request no reader takes the data set: its manifests say that it is not whole.
 void upload_data_set(RemoteStorage& storage, const std::string& local, const std::string& to,
                      const std::vector<ObjectInfo>& old, StoreLock& lock) {
@@ -80,10 +105,12 @@ void upload_data_set(RemoteStorage& storage, const std::string& local, const std
   std::set<std::string> manifests;
   for (const auto& [folder, files] : folders) {
     manifests.insert(manifest_address(to, folder));
-    storage.write_text(manifest_address(to, folder), unfinished_data_set_text(), calls.before);
+    write_manifest(storage, manifest_address(to, folder), unfinished_data_set_text(), calls.before);
   }
+  std::vector<std::string> replaced;
   for (const ObjectInfo& object : old)
-    if (!manifests.contains(object.uri)) storage.remove(object.uri, calls.before);
+    if (!manifests.contains(object.uri)) replaced.push_back(object.uri);
+  remove_objects(storage, to, replaced, calls.before);
   // What describes the data set is there when its rows are.
   const auto last = std::stable_partition(names.begin(), names.end(), [](const auto& name) {
     return name != kIndex && name != kMetadata;
@@ -92,8 +119,8 @@ void upload_data_set(RemoteStorage& storage, const std::string& local, const std
   upload_files(storage, local, {last, names.end()}, to, calls);
   require_uploaded(storage, local, names, to);
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
-    storage.write_text(manifest_address(to, folder->first), data_set_text(folder->second),
-                       calls.before);
+    write_manifest(storage, manifest_address(to, folder->first), data_set_text(folder->second),
+                   calls.before);
 }
 
 }  // namespace
@@ -107,12 +134,13 @@ void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite ove
                  join_uri(to, "rows"));
   std::string address = uri.text();
   while (address.ends_with('/')) address.pop_back();
-  objects_to_replace(storage, address, overwrite);
+  objects_to_replace(storage, address, overwrite, "");
   StoreLockOptions options = lock_options;
   options.user = "program that writes it";
   options.remedy = "wait until it has ended, or give another address";
   StoreLock lock(storage, address, options);
-  const std::vector<ObjectInfo> old = objects_to_replace(storage, address, overwrite);
+  const std::vector<ObjectInfo> old =
+      objects_to_replace(storage, address, overwrite, lock.object_name());
   const WorkFolder work(storage, address);
   const std::string local = work.path() + "/data";
   write(local);

@@ -63,10 +63,12 @@ TEST_F(DatasetUploadTest, AnUploadThatFailsAtAnyRequestIsNotReadAsWhole) {
       all_.objects.clear();
       const auto one = storage();
       upload(*one, "old", Overwrite::kRefuse);
+      bool is_uploaded = false;
       {
         const RequestFaults faults(all_, kind, first, 8);
         try {
           upload(*one, "new", Overwrite::kReplace);
+          is_uploaded = true;
         } catch (const Error&) {
         }
         reached_end = faults.failed() == 0;
@@ -75,7 +77,8 @@ TEST_F(DatasetUploadTest, AnUploadThatFailsAtAnyRequestIsNotReadAsWhole) {
         EXPECT_THAT((std::set<std::set<std::string>>{{"old"}, {"new"}, {"refused"}}),
                     testing::Contains(read(*one, uri)))
             << uri;
-      if (reached_end) {
+      EXPECT_TRUE(is_uploaded || !reached_end);
+      if (is_uploaded) {
         EXPECT_EQ(read(*one, "s3://b/set/train/"), std::set<std::string>{"new"});
       }
       unlock();
@@ -85,6 +88,24 @@ TEST_F(DatasetUploadTest, AnUploadThatFailsAtAnyRequestIsNotReadAsWhole) {
     }
     EXPECT_TRUE(reached_end);
   }
+}
+
+// Where a page is in the place of listings, nothing seems to be there.
+TEST_F(DatasetUploadTest, ADataSetThatIsNotListedIsNotReplaced) {
+  const auto store = storage();
+  upload(*store, "old", Overwrite::kRefuse);
+  int listings = 0;
+  all_.before = [&](const std::string& request) {
+    if (request == "LIST s3://b/set/") {
+      ++listings;
+      throw EmptyListing();
+    }
+  };
+  EXPECT_THAT([&] { upload(*store, "new", Overwrite::kRefuse); },
+              ThrowsMessage<Error>(HasSubstr("does not have what was written to it")));
+  EXPECT_GT(listings, 1);
+  all_.before = nullptr;
+  EXPECT_EQ(read(*store, "s3://b/set/train"), std::set<std::string>{"old"});
 }
 
 TEST_F(DatasetUploadTest, WhatTheStoreOnlySaysToHaveIsNotWhole) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "core/files/file.h"
@@ -286,13 +287,26 @@ bool WorkingCopy::is_there(const UnitSnapshot& snapshot,
          });
 }
 
-Error WorkingCopy::not_what_was_uploaded(const std::string& unit) const {
-  return {ErrorCode::kUnavailable, cat(remote_.address(unit), " is not what was uploaded")};
+Error WorkingCopy::not_what_was_uploaded(const std::string& name) const {
+  return {ErrorCode::kUnavailable, cat(remote_.address(name), " is not what was uploaded")};
 }
 
 void WorkingCopy::require_there(const std::string& unit, const UnitSnapshot& snapshot,
                                 const std::map<std::string, int64_t>& sizes) const {
   if (!is_there(snapshot, sizes)) throw not_what_was_uploaded(unit);
+}
+
+// Units are compared as a whole; a file outside of them by its size and its end.
+void WorkingCopy::require_sent(const std::string& name, const std::string& file) const {
+  constexpr int64_t kComparedBytes = 65536;
+  const auto there = remote_.storage().find(remote_.address(name));
+  const auto bytes = static_cast<int64_t>(fs::file_size(file));
+  if (!there || there->bytes != bytes) throw not_what_was_uploaded(name);
+  const int64_t count = std::min(bytes, kComparedBytes);
+  std::string end(static_cast<size_t>(count), '\0');
+  std::ifstream(file, std::ios::binary).seekg(bytes - count).read(end.data(), count);
+  if (count > 0 && remote_.storage().read_range(*there, bytes - count, count) != end)
+    throw not_what_was_uploaded(name);
 }
 
 // Sends to the folder of `unit`; "": outside of units.
@@ -302,6 +316,7 @@ void WorkingCopy::send(const std::vector<SnapshotFile>& files, const std::string
   for (const SnapshotFile& file : files) names.push_back(file.name);
   try {
     const auto add = [&](size_t i) {
+      if (unit.empty()) require_sent(names[i], from + "/" + names[i]);
       journal_.add(unit.empty() ? names[i] : unit + "/" + names[i], files[i].stamp);
     };
     upload_files(remote_.storage(), from, names, remote_.address(unit),

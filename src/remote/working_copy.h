@@ -86,7 +86,8 @@ class WorkingCopy {
   bool is_there(const UnitSnapshot& snapshot, const std::map<std::string, int64_t>& sizes) const;
   void require_there(const std::string& unit, const UnitSnapshot& snapshot,
                      const std::map<std::string, int64_t>& sizes) const;
-  Error not_what_was_uploaded(const std::string& unit) const;
+  Error not_what_was_uploaded(const std::string& name) const;
+  void require_sent(const std::string& name, const std::string& file) const;
   void upload_contents(const std::string& unit, const UnitSnapshot& snapshot,
                        const std::map<std::string, int64_t>& sizes);
   void upload_manifest(const std::string& unit, const UnitSnapshot& snapshot);

@@ -1,6 +1,7 @@
 // Memory that is not there: a search, a change, a save or a load fails and can be repeated.
 #include <filesystem>
 
+#include "core/files/file.h"
 #include "core/files/temp_folder_test.h"
 #include "core/memory/failing_new_test.h"
 #include "retrieval/index_items_test.h"
@@ -91,7 +92,7 @@ TEST_P(IndexMemoryTest, ARemovalIsMadeAsAWholeOrNotAtAll) {
 }
 
 TEST_P(IndexMemoryTest, ARebuildLosesNothing) {
-  const Vectors items = some_items(0, kItemsBefore);
+  const Vectors items = some_items(0, 24);
   expect_all_or_nothing(items, items, [&](Index& index) { index.rebuild(context_); });
 }
 

@@ -17,9 +17,10 @@ TEST(PredictionLayout, AChainOfManyFeaturesIsReadToItsEnd) {
     FeatureSpec& feature = layout.features[static_cast<size_t>(i)];
     feature.name = cat("f", i);
     const bool is_last = i + 2 >= kFeatures;  // two chains: of even and of odd features
-    feature.inputs = {
-        {.name = is_last ? "column" : cat("f", i + 2),
-         .source = is_last ? FeatureInput::Source::kColumn : FeatureInput::Source::kFeature}};
+    feature.inputs.resize(1);
+    feature.inputs[0].source =
+        is_last ? FeatureInput::Source::kColumn : FeatureInput::Source::kFeature;
+    feature.inputs[0].name = is_last ? "column" : cat("f", i + 2);
   }
   config::ModelConfig model;
   model.add_feature_groups()->add_feature_names("f0");

@@ -28,7 +28,8 @@ class RunStateTest : public testing::Test {
 
   const TempFolder folder_;
   const PipelineConfig config_ = parse_pipeline(R"(
-        train_config { dense_optimizer { adam_optimizer { lr: 0.1 } ema { decay: 0.9 } } }
+        train_config { sparse_optimizer { sgd_optimizer { lr: 0.1 } }
+                       dense_optimizer { adam_optimizer { lr: 0.1 } ema { decay: 0.9 } } }
         data_config { label_fields: "label" fg_mode: FG_DAG }
         feature_configs { raw_feature { feature_name: "x" } }
         feature_configs { id_feature { feature_name: "a" num_buckets: 5 embedding_dim: 2 } }
