@@ -81,8 +81,9 @@ TEST(MetricNames, OfTowersEndInTheirNameAndIncludeTheLosses) {
               ThrowsMessage<Error>(HasSubstr("is configured twice in the metrics of tower ctr")));
 }
 
-void require_watchable_metrics(const PipelineConfig& config) {
-  require_watchable_metrics(heads_of(config, {}), config.train_config());
+void require_watchable_metrics(const PipelineConfig& config,
+                               const std::vector<std::string>& own = {}) {
+  require_watchable_metrics(heads_of(config, {}), config.train_config(), own);
 }
 
 PipelineConfig pipeline(const std::string& train, const std::string& metrics = "") {
@@ -110,6 +111,15 @@ TEST(WatchedMetrics, MustBeEvaluated) {
             pipeline("sparse_optimizer { reduce_on_plateau_learning_rate { metric: 'nothing' } }"));
       },
       ThrowsMessage<Error>(HasSubstr("sparse_optimizer.reduce_on_plateau_learning_rate.metric")));
+}
+
+TEST(WatchedMetrics, MayBeOfTheCallerWhereHigherIsBetterIsSet) {
+  EXPECT_NO_THROW(require_watchable_metrics(
+      pipeline("early_stopping { metric: 'mine' higher_is_better: false }"), {"mine"}));
+  EXPECT_THAT(
+      [] { require_watchable_metrics(pipeline("early_stopping { metric: 'mine' }"), {"mine"}); },
+      ThrowsMessage<Error>("train_config.early_stopping.metric is \"mine\", a metric of one's own; "
+                           "set higher_is_better to true or false"));
 }
 
 TEST(WatchedMetrics, MustHaveABetterDirection) {

@@ -32,6 +32,16 @@ TEST(EarlyStopping, StopsAfterPatienceEvaluationsWithoutAGain) {
   EXPECT_EQ(stopping.state().best_step, 30);
 }
 
+TEST(EarlyStopping, AMetricOfTheCallerImprovesAsHigherIsBetterSays) {
+  EarlyStopping lower = watch("metric: 'mine' higher_is_better: false");
+  EXPECT_TRUE(lower.observe(0.6, 10));
+  EXPECT_TRUE(lower.observe(0.5, 20));
+  EXPECT_FALSE(lower.observe(0.7, 30));
+  EarlyStopping higher = watch("metric: 'mine' higher_is_better: true");
+  EXPECT_TRUE(higher.observe(0.6, 10));
+  EXPECT_FALSE(higher.observe(0.5, 20));
+}
+
 TEST(EarlyStopping, TakesALowerLogLossForAGain) {
   EarlyStopping stopping = watch("metric: 'log_loss' patience: 1");
   EXPECT_TRUE(stopping.observe(0.6, 10));
