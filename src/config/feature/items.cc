@@ -198,8 +198,6 @@ std::vector<std::string> item_files(const config::PipelineConfig& config) {
   return files;
 }
 
-std::vector<std::string> files_of(const ItemSamplerSpec& sampler) { return {sampler.input_path}; }
-
 void sample_for_evaluation(config::DataConfig* data) {
   with_sampler(data, [](auto& sampler) {
     if (sampler.num_eval_sample() > 0) sampler.set_num_sample(sampler.num_eval_sample());

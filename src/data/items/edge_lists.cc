@@ -1,7 +1,7 @@
 #include "data/items/edge_lists.h"
 
 #include <algorithm>
-#include <set>
+#include <unordered_set>
 
 #include "config/feature/items.h"
 #include "core/text/text.h"
@@ -78,12 +78,13 @@ EdgeLists read_edges(const std::string& path, char delimiter, const UserKeys& us
                      const std::unordered_map<std::string, uint32_t>& items,
                      const Storage& storage) {
   std::vector<std::pair<int64_t, uint32_t>> edges;
-  std::set<std::pair<std::string, std::string>> there;
-  for (IdFile file(path, {"userid:int64", "itemid:int64", "weight:float"}, delimiter, storage);
-       file.next();) {
+  IdFile file(path, {"userid:int64", "itemid:int64", "weight:float"}, delimiter, storage);
+  std::unordered_set<std::string_view> there;  // the parts of lines with both ids
+  while (file.next()) {
     edges.emplace_back(known(users, file[0], "user", file), known(items, file[1], "item", file));
     file.weight(2);
-    if (!there.emplace(file[0], file[1]).second)
+    const auto ids = static_cast<size_t>(file[1].data() + file[1].size() - file[0].data());
+    if (!there.emplace(file[0].data(), ids).second)
       file.fail(cat("the edge from user ", shown(file[0]), " to item ", shown(file[1]),
                     " is there twice"));
   }

@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "data/items/edge_lists.h"
 #include "data/loader/item_sampler.h"
+#include "data/source/objects/memory_store_test.h"
+#include "data/source/remote_storage.h"
 #include "data/test_data.h"
 
 namespace emblem {
@@ -249,6 +252,27 @@ TEST_F(EdgeSamplerTest, PredictionsReadNoEdgesAndEvaluationsDrawTheirNumber) {
   Batch batch;
   ASSERT_TRUE(loader.next(batch));
   EXPECT_EQ(batch.sequences[0].elements(), batch.rows + 7);
+}
+
+TEST_F(EdgeSamplerTest, RemoteFilesGiveTheSameBatchesAsLocalOnes) {
+  LoaderOptions few = options();
+  few.max_batches = 4;
+  std::string pipeline = text("hard_negative_sampler_v2");
+  const std::vector<Batch> local = read(few, pipeline);
+  MemoryObjects objects;
+  for (const char* file : {"items.txt", "users.txt", "positive.txt", "hard.txt"}) {
+    const std::string path = folder_.path(file), address = cat("s3://bucket/", file);
+    objects.put(address, read_text_file(path));
+    std::filesystem::remove(path);
+    pipeline.replace(pipeline.find(path), path.size(), address);
+  }
+  few.storage = std::make_shared<RemoteStorage>(RemoteOptions{.cache_dir = folder_.path("cache")},
+                                                memory_stores(objects));
+  const std::vector<Batch> remote = read(few, pipeline);
+  ASSERT_EQ(remote.size(), local.size());
+  for (size_t i = 0; i < local.size(); ++i) EXPECT_EQ(describe(remote[i]), describe(local[i]));
+  objects.remove("s3://bucket/hard.txt");
+  EXPECT_THAT([&] { read(few, pipeline); }, ThrowsMessage<Error>(HasSubstr("hard.txt")));
 }
 
 TEST_F(EdgeSamplerTest, BadFilesAreNamedWithTheirLine) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "comm/threads/threads.h"
 #include "config/load/load.h"
 #include "core/files/file.h"
 #include "core/files/temp_folder_test.h"
@@ -210,6 +211,22 @@ TEST_F(MatchingRunTest, CorrectedScoresAreTheSameAfterAResumeAndOtherOnesThanWit
   const std::string corrected = learned(find_checkpoint(model("whole")));
   train({}, pipeline("plain", "", "in_batch_negative: true"), {});
   EXPECT_NE(learned(find_checkpoint(model("plain"))), corrected);
+}
+
+TEST_F(MatchingRunTest, RanksLearnFromHardNegativesWhatOneDoesWithAsManyShards) {
+  const std::string sampler = edge_sampler("hard_negative_sampler_v2");
+  make_data(pipeline("data", sampler));
+  const auto learned_by = [&](int ranks) {
+    config::PipelineConfig config =
+        pipeline(cat("ranks_", ranks), sampler, "mask_equal_items: true");
+    config.mutable_train_config()->set_logical_shards(2);
+    run_thread_ranks(ranks, [&](Communicator& rank) {
+      train({}, config, {.max_steps = 30, .world = {.ranks = &rank, .shards = 2}});
+    });
+    // Tables are divided among ranks; layers follow from their rows.
+    return read_text_file(find_checkpoint(config.model_dir()) + "/dense.safetensors");
+  };
+  EXPECT_EQ(learned_by(1), learned_by(2));
 }
 
 TEST_F(MatchingRunTest, AMissingFileOfItemsIsSaidBeforeTraining) {
