@@ -56,7 +56,7 @@ void print_lists(const Index& index) {
 void run(const IndexArguments& options) {
   for (const auto& [option, given] : {std::pair{"--lists", options.lists > 0},
                                       {"--probes", options.probes > 0},
-                                      {"--recall", options.recall > 0.0}})
+                                      {"--recall", options->recall > 0.0}})
     EMBLEM_REQUIRE(!given || options.kind == "ivf_flat", option, " needs --kind ivf_flat");
   EMBLEM_REQUIRE(options.probes == 0 || options.recall == 0.0,
                  "--recall chooses the probes; give it or --probes");
@@ -119,12 +119,12 @@ void add_index(Command& program) {
   command.option("--lists", options->lists, "N", "Lists of an ivf_flat (default: 2 sqrt(items))")
       .positive();
   command
-      .option("--probes", options.probes, "N",
+      .option("--probes", options->probes, "N",
               "Lists of an ivf_flat that a search looks at (default: 16)")
       .positive();
   command
       .option(
-          "--recall", options.recall, "SHARE",
+          "--recall", options->recall, "SHARE",
           "Choose the least --probes with which searches find this share of the best 100 items, "
           "as measured with items as queries")
       .range(0, 1);
