@@ -56,7 +56,7 @@ void print_lists(const Index& index) {
 void run(const IndexArguments& options) {
   for (const auto& [option, given] : {std::pair{"--lists", options.lists > 0},
                                       {"--probes", options.probes > 0},
-                                      {"--recall", options->recall > 0.0}})
+                                      {"--recall", options.recall > 0.0}})
     EMBLEM_REQUIRE(!given || options.kind == "ivf_flat", option, " needs --kind ivf_flat");
   EMBLEM_REQUIRE(options.probes == 0 || options.recall == 0.0,
                  "--recall chooses the probes; give it or --probes");
