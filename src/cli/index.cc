@@ -119,12 +119,12 @@ void add_index(Command& program) {
   command.option("--lists", options->lists, "N", "Lists of an ivf_flat (default: 2 sqrt(items))")
       .positive();
   command
-      .option("--probes", options.probes, "N",
+      .option("--probes", options->probes, "N",
               "Lists of an ivf_flat that a search looks at (default: 16)")
       .positive();
   command
       .option(
-          "--recall", options.recall, "SHARE",
+          "--recall", options->recall, "SHARE",
           "Choose the least --probes with which searches find this share of the best 100 items, "
           "as measured with items as queries")
       .range(0, 1);

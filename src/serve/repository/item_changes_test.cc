@@ -63,7 +63,7 @@ TEST_F(ItemChangesTest, ItemsOfAServedIndexAreChanged) {
     const auto expected =
         index_->search({}, {users.data(), kUsers, 6}, {.k = 10, .allow = attributes});
     auto asked = request(0, kUsers);
-    asked->filter = joined(attributes);
+    asked->filter = joined(attributes, ",");
     const FoundItems found = ask_for_items(server, std::move(asked));
     for (int64_t row = 0; row < kUsers; ++row) EXPECT_EQ(found.row(row), expected[row]);
     EXPECT_EQ(found.parameters[1].second, change);
