@@ -189,8 +189,9 @@ void change_item_files(config::PipelineConfig* config,
 std::vector<std::string> item_files(const config::PipelineConfig& config) {
   std::vector<std::string> files;
   config::PipelineConfig copy = config;
-  if (copy.data_config().has_tdm_sampler())  // searches of a tree read it
-    copy.mutable_data_config()->mutable_tdm_sampler()->clear_predict_edge_input_path();
+  config::DataConfig& data = *copy.mutable_data_config();
+  if (data.tdm_sampler().has_predict_edge_input_path())  // which is read in its place
+    data.mutable_tdm_sampler()->clear_edge_input_path();
   change_item_files(&copy, [&](const std::string& path) {
     files.push_back(path);
     return path;

@@ -65,11 +65,14 @@ std::optional<TreeSamplerSpec> tree_sampler_of(const config::DataConfig& data) {
   const config::TDMSampler& sampler = data.tdm_sampler();
   TreeSamplerSpec spec;
   spec.nodes_path = sampler.item_input_path();
-  spec.edges_path = sampler.edge_input_path();
+  spec.ancestors_path = sampler.edge_input_path();
+  spec.children_path = sampler.predict_edge_input_path();
   spec.item_id_field = sampler.item_id_field();
-  EMBLEM_REQUIRE(!spec.nodes_path.empty() && !spec.edges_path.empty(), kTreeSampler,
-                 " needs item_input_path and edge_input_path, the nodes and edges of a tree; "
-                 "emblem tree writes them");
+  EMBLEM_REQUIRE(
+      !spec.nodes_path.empty() && !(spec.ancestors_path.empty() && spec.children_path.empty()),
+      kTreeSampler,
+      " needs item_input_path, and edge_input_path or predict_edge_input_path, the nodes "
+      "and edges of a tree; emblem tree writes them");
   EMBLEM_REQUIRE(!spec.item_id_field.empty(), kTreeSampler,
                  " has no item_id_field; name the column with the ids of items");
   spec.attr_fields = fields_of(sampler);

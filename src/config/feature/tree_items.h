@@ -15,9 +15,10 @@ inline constexpr const char* kTreeSampler = "data_config.tdm_sampler";
 
 // data_config.tdm_sampler.
 struct TreeSamplerSpec {
-  std::string nodes_path, edges_path;  // the table of nodes; items and their ancestors
-  std::vector<std::string>
-      attr_fields;  // the columns of a node's attributes: its level, its id, ...
+  // The table of nodes; the edges between items and ancestors, or those between nodes and children,
+  // which are read in place of the first where they are given: they are fewer.
+  std::string nodes_path, ancestors_path, children_path;
+  std::vector<std::string> attr_fields;  // columns of a node's attributes: level, id, ...
   char attr_delimiter = ',', field_delimiter = '\t';
   std::string item_id_field;
   std::vector<int64_t> samples;  // negatives of each level for each row; none of the root

@@ -462,7 +462,7 @@ class SchemaBuilder {
     EMBLEM_REQUIRE(levels <= 30, "synthetic items are not written for a tree of ", levels,
                    " levels, expected at most 30");
     const int64_t most = int64_t{1} << (levels - 1);
-    domain.values = std::min(most, id.rows / 3);
+    domain.values = id.rows == 0 ? most : std::min(most, id.rows / 3);
     domain.form = PipelineDomain::Form::kInteger;
     domain.words.clear();
     EMBLEM_REQUIRE(

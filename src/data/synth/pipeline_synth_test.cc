@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "config/feature/tree_items.h"
 #include "core/math/hash.h"
 #include "core/threads/thread_pool.h"
 #include "data/format/local_input.h"
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 constexpr char kTowers[] = R"(
     mmoe { expert_mlp { hidden_units: 8 } num_expert: 2
@@ -142,6 +144,12 @@ class PipelineSynth : public testing::Test {
     config.set_train_input_path(path(name) + "/train");
     config.set_eval_input_path(path(name) + "/test");
     follow_local_files(&config);
+    if (config.data_config().has_tdm_sampler()) {
+      config::TDMSampler& sampler = *config.mutable_data_config()->mutable_tdm_sampler();
+      sampler.set_item_input_path(path(name) + "/node_table.txt");
+      sampler.set_edge_input_path(path(name) + "/edge_table.txt");
+      sampler.clear_predict_edge_input_path();
+    }
     Loader loader(config.data_config(), layout_of(config), training_loader_options(config));
     Batch batch;
     int64_t rows = 0;
@@ -319,6 +327,34 @@ TEST_F(PipelineSynth, ALabelThatIsAlsoAFeatureIsOneColumn) {
   EXPECT_EQ(written.substr(0, written.find('\n')), "clk,user,scene");
 }
 
+TEST_F(PipelineSynth, ItemsOfATreeAreItsLeaves) {
+  const auto pipeline = [](int buckets) {
+    return cat(R"(
+  data_config { with_header: true fg_mode: FG_DAG label_fields: "clk" tdm_sampler {
+    item_input_path: "n" edge_input_path: "e" attr_fields: "cate" item_id_field: "item"
+    attr_delimiter: "," layer_num_sample: [0, 1, 2, 3, 4] } }
+  feature_configs { id_feature { feature_name: "item" num_buckets: )",
+               buckets, R"( embedding_dim: 4 } }
+  feature_configs { id_feature { feature_name: "cate" hash_bucket_size: 50 embedding_dim: 4 } }
+  feature_configs { sequence_id_feature { feature_name: "seq" num_buckets: )",
+               buckets, R"( embedding_dim: 4 sequence_length: 5 sequence_delim: "|" } }
+  model_config {
+    feature_groups { group_name: "seq" group_type: SEQUENCE feature_names: "seq"
+                     feature_names: "item" }
+    feature_groups { group_name: "rest" feature_names: "cate" }
+    tdm { multiwindow_din { windows_len: 5 attn_mlp { hidden_units: 8 } }
+          final { hidden_units: 8 } }
+    num_class: 2 losses { softmax_cross_entropy {} } metrics { auc {} } })");
+  };
+  const config::PipelineConfig config = parsed(pipeline(40));  // 13 items and 25 nodes of 5 levels
+  write(config, "data", 100);
+  EXPECT_EQ(read(config, "data"), 100 * (1 + 3 + 10));
+  const std::string nodes = text("data/node_table.txt");
+  EXPECT_EQ(std::count(nodes.begin(), nodes.end(), '\n'), 2 + 1 + 2 + 4 + 8 + 13);
+  EXPECT_THAT([&] { write(parsed(pipeline(20)), "few", 100); },
+              ThrowsMessage<Error>(HasSubstr("\"item\" has 20 buckets, which are too few")));
+}
+
 // Configurations of a TorchEasyRec checkout, where there is one.
 TEST_F(PipelineSynth, FitsThePipelinesOfTorchEasyRec) {
   const char* root = std::getenv("EMBLEM_TORCHEASYREC");
@@ -336,7 +372,7 @@ TEST_F(PipelineSynth, FitsThePipelinesOfTorchEasyRec) {
     const std::string name = cat("data", written++);
     SCOPED_TRACE(file.path().string());
     write(config, name, 40);
-    EXPECT_EQ(read(config, name), 40);
+    EXPECT_EQ(read(config, name), rows_with_samples(config.data_config(), 40));
   }
   EXPECT_GT(written, 0);
 }

@@ -79,7 +79,7 @@ TdmVector windows_of(SmallModel& model, const Batch& batch, int64_t row) {
   const int64_t begin = model.layout.find("price").dense_begin;
   TdmVector query(5, 0.0);
   for (int64_t j = 0; j < 4; ++j) query[j] = batch.dense[row * model.layout.dense_cols + begin + j];
-  const double slope = *values_of(model, parameter_of(model, "multiwindow_din.1.weight"));
+  const double slope = *values_of(model, parameter_of(model, "multiwindow_din.2.weight"));
   TdmVector parts;
   int64_t first = 0;
   for (const int64_t window : {1, 2, 4}) {
@@ -91,8 +91,8 @@ TdmVector windows_of(SmallModel& model, const Batch& batch, int64_t row) {
         x[5 + j] = query[j] * x[j];
         x[10 + j] = query[j];
       }
-      double weight = layer_of(model, "multiwindow_din.0",
-                               positive_of(layer_of(model, "multiwindow_din.mlp.0", x)))[0];
+      double weight = layer_of(model, "multiwindow_din.1",
+                               positive_of(layer_of(model, "multiwindow_din.0", x)))[0];
       if (weight < 0) weight *= slope;
       for (int64_t j = 0; j < 5; ++j) sum[j] += weight * x[j];
     }

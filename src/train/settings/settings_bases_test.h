@@ -200,6 +200,22 @@ inline SettingsBase interests_settings() {
       losses { softmax_cross_entropy {} } metrics { recall_at_k {} } })")};
 }
 
+inline SettingsBase tree_settings() {
+  return {"tdm",
+          cat(settings_start(kShortTraining, R"(tdm_sampler {
+      item_input_path: "FOLDER/data/node_table.txt" edge_input_path: "FOLDER/data/edge_table.txt"
+      attr_fields: ["color", "price"] item_id_field: "item" attr_delimiter: ","
+      layer_num_sample: [0, 1, 1, 2] remain_ratio: 0.5 })"),
+              R"(model_config {
+      feature_groups { group_name: "clicks" group_type: SEQUENCE
+        feature_names: ["item", "clicks__user", "clicks__time"] }
+      feature_groups { group_name: "others" feature_names: ["user", "count", "color", "price"] }
+      tdm { multiwindow_din { windows_len: [1, 2] attn_mlp { hidden_units: 4 } }
+        final { hidden_units: 4 } }
+      num_class: 2 losses { softmax_cross_entropy {} } metrics { auc {} } })"),
+          {"data_config", "model_config"}};
+}
+
 // A model over the features of settings_start().
 inline SettingsBase settings_of(const std::string& name, const std::string& groups,
                                 const std::string& model) {
@@ -316,6 +332,7 @@ inline std::vector<SettingsBase> settings_bases() {
           hard_neg_edge_input_path: "FOLDER/data/hard_edges.txt")"),
       augmented_settings(),
       interests_settings(),
+      tree_settings(),
   };
 }
 

@@ -46,8 +46,8 @@ TreeSampler::TreeSampler(const config::DataConfig& data, const FeatureLayout& la
           random_bits(options.seed, 0x7472656573000000ull, static_cast<uint64_t>(options.stream))),
       rows_(data, layout, spec_,
             {.nodes = spec_.nodes_path,
-             .edges = spec_.edges_path,
-             .kind = TreeEdges::kAncestors,
+             .edges = spec_.children_path.empty() ? spec_.ancestors_path : spec_.children_path,
+             .kind = spec_.children_path.empty() ? TreeEdges::kAncestors : TreeEdges::kChildren,
              .field_delimiter = spec_.field_delimiter,
              .attr_delimiter = spec_.attr_delimiter}) {
   check_levels();
