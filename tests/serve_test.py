@@ -427,7 +427,7 @@ class Serve(EmblemTest):
         def is_read():
             try:
                 writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))  # and never written to
-            except OSError:  # nobody reads it yet
+            except OSError:  # no server reads it yet
                 return False
             return True
 
