@@ -34,10 +34,10 @@ TEST_P(IndexOfDevice, AllowedIdsAloneAreFoundExactly) {
   for (const IndexSettings& settings : kSettings) {
     if (settings.kind == IndexKind::kIvfFlat && context_.device == Device::kCuda) continue;
     Vectors items = some_items(0, 600);
-    Given given(items);
+    GivenItems given(items);
     if (settings.attributes.empty()) given.attributes.clear();
     const auto index = Index::build(context_, settings, given.items());
-    Given later(some_items(600, 40));
+    GivenItems later(some_items(600, 40));
     later.attributes.clear();
     index->add(context_, later.items());
     index->remove(std::vector<int64_t>{10, 17});
@@ -51,7 +51,7 @@ TEST_P(IndexOfDevice, AllowedIdsAloneAreFoundExactly) {
                                second = {10, 17, -4};
     std::vector<float> queries = vector_of(1, 9), other = vector_of(2, 9);
     queries.insert(queries.end(), other.begin(), other.end());
-    const View<const float> view{queries.data(), 2, kDim};
+    const View<const float> view{queries.data(), 2, kItemDim};
     SearchOptions options{.k = 4, .probes = 1, .only = {first, second}};
     const auto found = index->search(context_, view, options);
     EXPECT_EQ(ids_of(found[0]),
@@ -318,9 +318,10 @@ TEST(Index, CentroidsThatAreNaNAreDamage) {
 
 TEST(Index, TheLeastProbesThatReachARecallAreChosenAndSaved) {
   const TempFolder folder;
-  Given given(some_items(0, 700));
+  GivenItems given(some_items(0, 700));
   given.attributes.clear();
-  const auto index = Index::build({}, {.dim = kDim, .kind = IndexKind::kIvfFlat}, given.items());
+  const auto index =
+      Index::build({}, {.dim = kItemDim, .kind = IndexKind::kIvfFlat}, given.items());
   index->measure_recall({});
   const double usual = *index->settings().recall;
   EXPECT_GT(usual, 0.0);
@@ -335,13 +336,13 @@ TEST(Index, TheLeastProbesThatReachARecallAreChosenAndSaved) {
   EXPECT_EQ(loaded->settings().recall, index->settings().recall);
   const std::vector<float> query = vector_of(0, 9);
   const auto search = [&](const SearchOptions& options) {
-    return loaded->search({}, {query.data(), 1, kDim}, options);
+    return loaded->search({}, {query.data(), 1, kItemDim}, options);
   };
   EXPECT_EQ(search({.k = 100}), search({.k = 100, .probes = probes}));
   EXPECT_NE(search({.k = 100}), search({.k = 100, .probes = 1}));
 
   const auto fewer = Index::build(
-      {}, {.dim = kDim, .kind = IndexKind::kIvfFlat, .probes = probes - 1}, given.items());
+      {}, {.dim = kItemDim, .kind = IndexKind::kIvfFlat, .probes = probes - 1}, given.items());
   fewer->measure_recall({});
   EXPECT_LT(*fewer->settings().recall, 0.9);
   fewer->choose_probes({}, 1.0);
@@ -350,11 +351,11 @@ TEST(Index, TheLeastProbesThatReachARecallAreChosenAndSaved) {
 }
 
 TEST(Index, ChangesAreNumbered) {
-  Given given(some_items(0, 50));
+  GivenItems given(some_items(0, 50));
   given.attributes.clear();
-  const auto index = Index::build({}, {.dim = kDim}, given.items());
+  const auto index = Index::build({}, {.dim = kItemDim}, given.items());
   EXPECT_EQ(index->changes(), 0);
-  Given one(some_items(50, 1));
+  GivenItems one(some_items(50, 1));
   one.attributes.clear();
   EXPECT_EQ(index->add({}, one.items()), 1);
   EXPECT_EQ(index->remove(std::vector<int64_t>{50}), 2);
@@ -363,7 +364,7 @@ TEST(Index, ChangesAreNumbered) {
   index->rebuild({});
   const std::vector<float> query = vector_of(0, 9);
   int64_t change = 0;
-  index->search({}, {query.data(), 1, kDim}, {}, &change);
+  index->search({}, {query.data(), 1, kItemDim}, {}, &change);
   EXPECT_EQ(change, 2);
 }
 
@@ -372,12 +373,12 @@ TEST(Index, ItemsThatChangeWhileLargePartsAreMergedAreNotLost) {
   constexpr int64_t kLarge = 5000;
   for (const IndexKind kind : {IndexKind::kFlat, IndexKind::kIvfFlat}) {
     Vectors items = some_items(0, 1000);
-    Given given(items);
+    GivenItems given(items);
     given.attributes.clear();
-    const auto index = Index::build({}, {.dim = kDim, .kind = kind}, given.items());
+    const auto index = Index::build({}, {.dim = kItemDim, .kind = kind}, given.items());
     for (int64_t round = 1; round <= 4; ++round) {
       Vectors more = some_items(round * kLarge, kLarge);
-      Given next(more);
+      GivenItems next(more);
       next.attributes.clear();
       index->add({}, next.items());
       items.merge(more);
@@ -385,7 +386,7 @@ TEST(Index, ItemsThatChangeWhileLargePartsAreMergedAreNotLost) {
         const int64_t gone = round * kLarge + 7 * step, changed = gone + 1;
         index->remove(std::vector<int64_t>{gone});
         items.erase(gone);
-        Given again(some_items(changed, 1, 77));
+        GivenItems again(some_items(changed, 1, 77));
         again.attributes.clear();
         index->add({}, again.items(), Existing::kReplace);
         items[changed] = vector_of(changed, 77);
