@@ -1,8 +1,4 @@
-// Memory that is not there: a search, a change, a save or a load fails and can be repeated.
-#include <filesystem>
-
-#include "core/files/file.h"
-#include "core/files/temp_folder_test.h"
+// Memory that is not there: a search or a change fails and can be repeated.
 #include "core/memory/failing_new_test.h"
 #include "retrieval/index_items_test.h"
 
@@ -94,33 +90,6 @@ TEST_P(IndexMemoryTest, ARemovalIsMadeAsAWholeOrNotAtAll) {
 TEST_P(IndexMemoryTest, ARebuildLosesNothing) {
   const Vectors items = some_items(0, 24);
   expect_all_or_nothing(items, items, [&](Index& index) { index.rebuild(context_); });
-}
-
-TEST_P(IndexMemoryTest, AFolderIsWrittenAsAWholeAndReadAsAWhole) {
-  const TempFolder folder;
-  const Vectors items = some_items(0, kItemsBefore);
-  const std::string path = folder.path("index");
-  for (const IndexSettings& each : settings()) {
-    const auto index = index_of(each, items);
-    const auto save = [&] {
-      index->save(path);
-      return true;
-    };
-    const int64_t saving = fail_each_allocation(
-        failing_on(context_.device), [&] { remove_path(path); }, save,
-        [&](const std::optional<bool>& saved) {
-          if (!saved) {
-            EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-            save();
-          }
-        });
-    const int64_t loading = fail_each_allocation(
-        failing_on(context_.device), [] {}, [&] { return Index::load(context_, path); },
-        [&](const std::optional<std::unique_ptr<Index>>& loaded) {
-          expect_finds(context_, loaded ? **loaded : *Index::load(context_, path), items);
-        });
-    EXPECT_GT(saving + loading, 0);
-  }
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ TEST(FeatureLayout, ChecksEachFeature) {
   EXPECT_EQ(feature_error("id_feature { num_buckets: 3 }"),
             "feature_configs[0] has no feature_name");
   EXPECT_THAT(feature_error("id_feature { feature_name: 'x' }"),
-              HasSubstr("give one of num_buckets, hash_bucket_size, vocab_list, "));
+              HasSubstr("set one of num_buckets, hash_bucket_size, vocab_list, "));
   EXPECT_EQ(feature_error("id_feature { feature_name: 'x' num_buckets: 3 hash_bucket_size: 3 }"),
             "feature \"x\" has more than one of num_buckets hash_bucket_size; keep one of them");
   EXPECT_THAT(feature_error("id_feature { feature_name: 'x' num_buckets: 3 dynamicemb {} }"),

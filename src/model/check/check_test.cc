@@ -166,7 +166,7 @@ TEST(CheckPipeline, AModelAndItsGroupsAreThere) {
   EXPECT_EQ(problem_of({"model_config={feature_groups {group_name: 'g' feature_names: 'c1'}}"}),
             "model_config names no model; give one of dlrm, deepfm, multi_tower, multi_tower_din, "
             "mask_net, wide_and_deep, dcn_v1, dcn_v2, xdeepfm, wukong, mmoe, dbmtl, ple, pepnet, "
-            "dssm, dssm_v2, dat, mind, rocket_launching, lr, fm, dnn");
+            "dssm, dssm_v2, dat, mind, tdm, rocket_launching, lr, fm, dnn");
   EXPECT_EQ(problem_of({"model_config={dnn {}}"}), "model_config has no feature_groups");
   EXPECT_EQ(problem_of({"feature_configs=[]"}), "the pipeline has no feature_configs");
   EXPECT_EQ(problem_of({"model_config.feature_groups[0].group_name="}),
