@@ -41,7 +41,7 @@ class Tuning(unittest.TestCase):
         for tune in (10, -1, 1 << 40):
             with self.assertRaisesRegex(emblem.Error, r"a search of -?\d+ training steps; expected 1000"):
                 emblem.init(make(300), "y", tune=tune)
-        with self.assertRaisesRegex(emblem.Error, "tune chooses settings of a pipeline that is not given"):
+        with self.assertRaisesRegex(emblem.Error, "tune is given with a pipeline, but chooses what a pipeline says"):
             emblem.train(make(300), emblem.init(make(300), "y"), tune=True)
 
     def test_ctrl_c_ends_a_search(self):

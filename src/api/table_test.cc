@@ -281,7 +281,7 @@ TEST(PublicTable, OptionsThatContradictEachOtherAreRefused) {
   expect({.dim = 4, .optimizer = {"adagrd"}}, "adagrad");
   expect({.dim = 4, .optimizer = {"adam", {{"beta3", "1"}}}}, "beta");
   expect({.dim = 4, .optimizer = {"adam", {{"lr", "-1"}}}}, "lr");
-  expect({.dim = 4, .optimizer = {"sgd", {{"gradient_clipping", "true"}}}}, "clipped");
+  expect({.dim = 4, .optimizer = {"sgd", {{"gradient_clipping", "true"}}}}, "clip gradients before update()");
   expect({.dim = 4, .eviction = "lru"}, "needs a capacity");
   expect({.dim = 4, .capacity = 9, .eviction = "fifo"}, "none, lru, lfu, step, custom");
   expect({.dim = 4, .device = "tpu"}, "expected cpu or cuda");

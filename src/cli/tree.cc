@@ -31,7 +31,7 @@ DataSource source_of(const std::string& input, const TreeArguments& options) {
 }
 
 // The vectors of the items, in their order.
-ItemRows vectors_of(const ItemTable& items, const TreeArguments& options) {
+ItemRows vectors_of(const TreeItems& items, const TreeArguments& options) {
   const ItemTableVectors vectors =
       read_item_vectors(source_of(options.vectors, options), options.columns.id);
   std::unordered_map<int64_t, size_t> places;
@@ -49,7 +49,7 @@ ItemRows vectors_of(const ItemTable& items, const TreeArguments& options) {
   return rows;
 }
 
-std::vector<size_t> order_by_vectors(const ItemTable& items, const TreeArguments& options) {
+std::vector<size_t> order_by_vectors(const TreeItems& items, const TreeArguments& options) {
   const ItemRows rows = vectors_of(items, options);
   ThreadPool threads(options.threads);
   Progress progress("clustering", rows.count(), "items");
@@ -69,7 +69,7 @@ void run(const TreeArguments& options) {
                  "a tree is made by --category, a column of --items, or by --vectors; give one of "
                  "them");
   OutputFolder folder(options.out, Overwrite::kRefuse);
-  const ItemTable items = read_item_table(source_of(options.items, options), options.columns);
+  const TreeItems items = read_item_table(source_of(options.items, options), options.columns);
   const std::vector<size_t> order =
       options.vectors.empty() ? order_by_category(items) : order_by_vectors(items, options);
   const ItemTree tree = write_item_tree(items, options.columns, order, options.clusters,

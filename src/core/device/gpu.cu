@@ -18,7 +18,7 @@ __global__ void probe_kernel() {}
 constexpr int kLeastCapability = 80;
 
 [[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, cat("device cuda: ", why, ", or use device cpu"));
+  throw Error(ErrorCode::kInvalidArgument, cat("--device cuda: ", why, ", or use --device cpu"));
 }
 
 std::string version_text(int version) {  // 13010 -> "13.1"
@@ -72,9 +72,9 @@ void require_free_memory(cudaError_t status) {
     found = cat("has ", format_bytes(static_cast<double>(use->free_bytes)), " of ",
                 format_bytes(static_cast<double>(use->total_bytes)), " of its memory free");
   throw Error(ErrorCode::kOutOfMemory,
-              cat("device cuda: the GPU, ", gpu_properties().name, ", ", found,
+              cat("--device cuda: the GPU, ", gpu_properties().name, ", ", found,
                   ": other processes hold the rest (nvidia-smi lists them); end them, choose "
-                  "another GPU with CUDA_VISIBLE_DEVICES, or use device cpu"));
+                  "another GPU with CUDA_VISIBLE_DEVICES, or use --device cpu"));
 }
 
 void require_driver(cudaError_t status) {

@@ -68,7 +68,7 @@ int64_t write_items(const std::string& path, const PipelineSchema& schema,
 int64_t write_tree_of_items(const std::string& folder, const PipelineSchema& schema,
                             const PipelineTruth& truth) {
   const PipelineItems& items = *schema.items;
-  ItemTable table;
+  TreeItems table;
   ItemTableColumns columns;
   for (const size_t at : items.attributes)
     if (at != items.id) columns.attributes.push_back(schema.columns[at].name);

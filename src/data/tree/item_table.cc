@@ -73,14 +73,14 @@ DataSource with_exact_values(DataSource source) {
 
 }  // namespace
 
-ItemTable read_item_table(const DataSource& source, const ItemTableColumns& columns) {
+TreeItems read_item_table(const DataSource& source, const ItemTableColumns& columns) {
   std::vector<std::string> names = {columns.id};
   const bool has_category = !columns.category.empty();
   if (has_category) names.push_back(columns.category);
   const size_t first = names.size();
   names.insert(names.end(), columns.attributes.begin(), columns.attributes.end());
   names.insert(names.end(), columns.mean_attributes.begin(), columns.mean_attributes.end());
-  ItemTable items;
+  TreeItems items;
   items.attributes.resize(names.size() - first);
   each_row(with_exact_values(source), names, [&](const std::vector<std::string>& texts) {
     items.ids.push_back(id_of(texts[0], columns.id, source.input, items.ids.size()));
@@ -90,7 +90,7 @@ ItemTable read_item_table(const DataSource& source, const ItemTableColumns& colu
   return items;
 }
 
-std::vector<size_t> order_by_category(const ItemTable& items) {
+std::vector<size_t> order_by_category(const TreeItems& items) {
   std::vector<size_t> order(items.ids.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, [&](size_t a, size_t b) {
@@ -120,7 +120,7 @@ ItemTableVectors read_item_vectors(const DataSource& source, const std::string& 
   return vectors;
 }
 
-ItemTree write_item_tree(const ItemTable& items, const ItemTableColumns& columns,
+ItemTree write_item_tree(const TreeItems& items, const ItemTableColumns& columns,
                          const std::vector<size_t>& order, int64_t clusters, char attr_delimiter,
                          const std::string& folder) {
   std::vector<int64_t> ids;

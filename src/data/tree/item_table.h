@@ -16,17 +16,17 @@ struct ItemTableColumns {
   std::vector<std::string> mean_attributes;  // of other nodes: the mean
 };
 
-struct ItemTable {
+struct TreeItems {
   std::vector<int64_t> ids;
   std::vector<std::string> categories;               // empty where the column is not named
   std::vector<std::vector<std::string>> attributes;  // of each column, mean_attributes last
 };
 
 // Throws Error for columns that are missing or have lists, and for ids that are no whole numbers.
-ItemTable read_item_table(const DataSource& source, const ItemTableColumns& columns);
+TreeItems read_item_table(const DataSource& source, const ItemTableColumns& columns);
 
 // Positions of the items by category, as text, and then by id.
-std::vector<size_t> order_by_category(const ItemTable& items);
+std::vector<size_t> order_by_category(const TreeItems& items);
 
 // Vectors of items: all columns but `id` are their elements, in the order of the file.
 struct ItemTableVectors {
@@ -38,7 +38,7 @@ ItemTableVectors read_item_vectors(const DataSource& source, const std::string& 
 
 // Writes the tree of the items in `order` (ItemTree::of_order) into `folder`, as
 // data/tree/tree_files.h says. Returns it.
-ItemTree write_item_tree(const ItemTable& items, const ItemTableColumns& columns,
+ItemTree write_item_tree(const TreeItems& items, const ItemTableColumns& columns,
                          const std::vector<size_t>& order, int64_t clusters, char attr_delimiter,
                          const std::string& folder);
 

@@ -120,7 +120,7 @@ TEST_F(TreeFilesTest, AreMadeOfItemsByCategory) {
   const DataSource source = guess_source(folder_.path("items.csv"));
   const ItemTableColumns columns{
       .id = "sku", .category = "kind", .attributes = {"brand"}, .mean_attributes = {"price"}};
-  const ItemTable items = read_item_table(source, columns);
+  const TreeItems items = read_item_table(source, columns);
   const std::vector<size_t> order = order_by_category(items);
   EXPECT_THAT(order, ElementsAre(3, 1, 2, 0));  // a0 a1 b2 b3
   write_item_tree(items, columns, order, 2, ':', folder_.path(""));
