@@ -10,9 +10,10 @@ import unittest
 from harness import run, use_test_clients
 
 use_test_clients("numpy")
-from torcheasyrec import same_model
+from torcheasyrec import learned_files
 
 ITEMS, CATEGORIES, USERS = 60, 6, 40
+LAST = "model.ckpt-240"  # 4 epochs of 1200 rows, 20 at a time
 SAMPLES = [0, 1, 2, 3, 4, 5, 8]  # of levels with 1, 2, 4, 8, 16, 32 and 60 nodes
 
 CONFIG = """
@@ -94,7 +95,8 @@ class Trees(unittest.TestCase):
         done = run(*arguments)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(words, done.stderr)
-        self.assertEqual(done.stderr.strip().count("\n"), 0, done.stderr)
+        errors = [line for line in done.stderr.splitlines() if not line.startswith("emblem: read ")]
+        self.assertEqual(len(errors), 1, done.stderr)
 
     def search(self, *options):
         out = self.folder / "found.json"
@@ -153,7 +155,9 @@ class Trees(unittest.TestCase):
         common = ["train", "--config", self.config, "--model-dir", self.folder / "parts"]
         self.succeed(*common, "--max-steps", "100")
         self.succeed(*common, "--resume")
-        self.assertTrue(same_model(self.folder, "model", "parts"))
+        of_parts = learned_files(self.folder / "parts" / LAST)
+        self.assertTrue(of_parts)
+        self.assertEqual(of_parts, learned_files(self.folder / "model" / LAST))
 
     def test_a_tree_of_vectors(self):
         write(self.folder / "vectors.csv", ["item", "x", "y"],

@@ -102,7 +102,8 @@ std::vector<size_t> order_by_category(const TreeItems& items) {
 
 ItemTableVectors read_item_vectors(const DataSource& source, const std::string& id) {
   std::vector<std::string> names = {id};
-  for (const ColumnSpec& column : open_reader(source)->schema())
+  const auto reader = open_reader(source);
+  for (const ColumnSpec& column : reader->schema())
     if (column.name != id) names.push_back(column.name);
   ItemTableVectors vectors{.dim = std::ssize(names) - 1};
   EMBLEM_REQUIRE(vectors.dim > 0, source.input, " has no columns besides \"", printable(id),
