@@ -301,7 +301,7 @@ class Index(unittest.TestCase):
         self.assertNotEqual(by_person, unseen)
         for options, words in ((["--item-id", "sku", "--k", "0"], "below 1"), (["--item-id", "nothing"], "nothing"),
                                (["--item-id", "sku", "--seen", "x"], "--user-id"), ([], "--item-id"),
-                               (["--item-id", "new"], "twice")):
+                               (["--item-id", "new"], "duplicate item")):
             made = run(*common[:-2], *options)
             self.assertNotEqual(made.returncode, 0)
             self.assertIn(words, made.stderr)
