@@ -10,8 +10,8 @@ PLAIN = {"model": "deepfm", "sparse": "adam", "dense": "adam", "pooling": "weigh
 HASHED = {"model": "wide_and_deep", "sparse": "adagrad", "dense": "adam", "pooling": "sum", "tables": "hashed"}
 ON = ["--set", "train_config.dedup_per_host=ON"]
 OFF = ["--set", "train_config.dedup_per_host=OFF"]
-ROWS = "each row is sent once per step to each of 2 hosts"
-SUMS = ROWS + ", and leaves it as one gradient"
+ROWS = "each row is sent once per step to each of 2 hosts (dedup_per_host)"
+SUMS = ROWS + "; so is the sum of its gradients"
 NO_SHUFFLE = "shuffle: false"
 
 

@@ -196,7 +196,7 @@ class DifferentFiles(unittest.TestCase):
         first, *items = (data / "items.txt").read_text().splitlines()
         for number, folder in enumerate(self.folders):
             (folder / "items.txt").write_text("\n".join([first, *(items if number == 0 else items[::-1]), ""]))
-        self.refused(*options, parts=["other content in items.txt", "data_config.negative_sampler"], config=config)
+        self.refused(*options, parts=["other content in items.txt", "samplers of items"], config=config)
         shutil.copy(self.folders[0] / "items.txt", self.folders[1])
         command = ["--config", config, "--model-dir", self.runs.folder / "same", *options, "--max-steps", 2]
         for errors, status in ranks_with([command, command], self.folders):
