@@ -209,7 +209,7 @@ class Resuming(TrainingTest):
         items, before = path.read_text(), files_of(model)
         first, *lines = items.splitlines()
         path.write_text("\n".join([first, *lines[::-1], ""]))
-        self.fail_with(run(*command, "--resume"), "data_config.negative_sampler has 1 file", "content", "--init-from")
+        self.fail_with(run(*command, "--resume"), "the sampler of data_config has 1 file", "content", "--init-from")
         self.assertEqual(files_of(model), before)
         path.write_text(items)
         self.succeed(run(*command, "--resume", "--max-steps", 4))
