@@ -158,7 +158,7 @@ TEST_F(ItemChangesTest, AnswersAreThoseOfTheirChangeWhileItemsAndVersionsAreRepl
     asked->inputs = {tensor("user_vector", DataType::kFp32, {kAsked, 6}, queries)};
     return ask_for_items(server, std::move(asked));
   };
-  // Items are put a few at a time, and now and then so many that segments are merged later.
+  // Items are put a few at a time, and sometimes enough that segments are merged later.
   std::thread changing([&] {
     std::set<int64_t> there;
     int64_t version = 1;

@@ -149,7 +149,7 @@ void Trainer::load() {
 void Trainer::remember_input_files() {
   if (options_.batches == TrainBatches::kGiven) return;
   std::optional<InputFiles> input, sampled;
-  // Only one rank compares and stores them. A stream goes on with the items of its day.
+  // Only one rank compares and stores them. A stream continues with other items.
   if (world().writes()) input = input_files_of(config_, options_.storage);
   if (input) sampled = sampler_files_of(config_, options_.storage);
   const bool is_within_epoch =
