@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "emblem/error.h"
@@ -35,13 +36,44 @@ inline bool is_alive() {
 #endif
 }
 
+// Python ends a thread that wants its lock while the interpreter ends: with frames of C++ below it,
+// that aborts the process. So what is under way is counted, an interpreter that ends waits for it
+// (end_all), and nothing enters afterwards.
+class Entry {
+ public:
+  Entry() {
+    ++active_;
+    is_open_ = !is_ending_;
+    if (!is_open_) --active_;
+  }
+  ~Entry() {
+    if (is_open_) --active_;
+  }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+  bool is_open() const { return is_open_; }
+
+  static bool is_ending() { return is_ending_; }
+  // By the thread that ends the interpreter, without the lock: cancels what is under way and waits
+  // for it.
+  static void end_all();
+  static bool is_ended_here();  // whether this thread called end_all
+
+ private:
+  static std::atomic<int> active_;
+  static std::atomic<bool> is_ending_;
+  bool is_open_ = false;
+};
+
 // A Python object that threads of the engine may copy and drop. It is left alone once the
 // interpreter has ended.
 class Shared {
  public:
   explicit Shared(nb::object object)
       : object_(new nb::object(std::move(object)), [](nb::object* held) {
-          if (!is_alive()) return;
+          const Entry entry;
+          if (!is_alive() || !(entry.is_open() || Entry::is_ended_here())) return;
           const nb::gil_scoped_acquire lock;
           delete held;
         }) {}
@@ -52,32 +84,36 @@ class Shared {
   std::shared_ptr<nb::object> object_;
 };
 
-// A call of the engine. Once the interpreter ends, calls are cancelled and waited for, and their
-// threads, which could not take the lock any more, do not return to it.
+// A call of the engine, from its beginning to where its thread has the lock again. Where the
+// interpreter ends, its thread stays here for good; the thread that ends the interpreter does not.
 class Call {
  public:
-  Call() { ++active_; }
+  Call() {
+    if (!entry_->is_open()) wait_if_ending();
+  }
   ~Call() {
-    --active_;
-    while (is_ending_) ::pause();
+    entry_.reset();
+    wait_if_ending();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  static bool is_ending() { return is_ending_; }
-  static void end_all();  // without the lock
-
  private:
-  static std::atomic<int> active_;
-  static std::atomic<bool> is_ending_;
+  static void wait_if_ending() {
+    if (!Entry::is_ending() || Entry::is_ended_here()) return;
+    const nb::gil_scoped_release release;
+    while (true) ::pause();
+  }
+
+  std::optional<Entry> entry_{std::in_place};
 };
 
 // Runs body() without the lock; Python's exceptions of callbacks pass through.
 template <class Body>
 decltype(auto) unlocked(Body&& body) {
-  check_process();
-  const nb::gil_scoped_release release;
   const Call call;
+  const nb::gil_scoped_release release;
+  check_process();
   return body();
 }
 
@@ -96,6 +132,7 @@ class Held {
   void reset() {
     if (object_ == nullptr) return;
     if (!owns_runtime() || !is_alive()) return void(object_.release());
+    const Call call;
     const nb::gil_scoped_release release;
     object_.reset();
   }

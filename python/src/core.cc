@@ -17,13 +17,15 @@ namespace {
 
 std::unique_ptr<Runtime> runtime;
 pid_t owner = 0;  // the process that made the runtime
+std::thread::id ender;  // the thread that ends the interpreter
 
 // Lines of the log are passed on with the lock held, by threads of the engine as well.
 void start(nb::object log, int lowest, const std::string& program) {
   EMBLEM_REQUIRE(runtime == nullptr, "the runtime was started already");
   RuntimeOptions options{.lowest = static_cast<LogLevel>(lowest), .program = program};
   options.log = [log = Shared(std::move(log))](LogLevel level, const std::string& line) {
-    if (!is_alive()) return;
+    const Entry entry;
+    if (!is_alive() || !entry.is_open()) return;
     const nb::gil_scoped_acquire lock;
     try {
       log.get()(static_cast<int>(level), line);
@@ -37,7 +39,7 @@ void start(nb::object log, int lowest, const std::string& program) {
 
 void stop() {
   if (!owns_runtime()) return;
-  Call::end_all();
+  Entry::end_all();
   runtime.reset();
   Runtime::finalize_stores();
 }
@@ -72,6 +74,7 @@ void translate(const std::exception_ptr& thrown, void* type) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
+    const Call call;  // the type's __init__ runs in the interpreter
     PyObject* const made = PyObject_CallFunction(static_cast<PyObject*>(type), "ss", error.what(),
                                                  name_of(error.code()));
     if (made == nullptr) return;
@@ -82,13 +85,16 @@ void translate(const std::exception_ptr& thrown, void* type) {
 
 }  // namespace
 
-std::atomic<int> Call::active_ = 0;
-std::atomic<bool> Call::is_ending_ = false;
+std::atomic<int> Entry::active_ = 0;
+std::atomic<bool> Entry::is_ending_ = false;
 
-void Call::end_all() {
+void Entry::end_all() {
+  ender = std::this_thread::get_id();
   is_ending_ = true;
   while (active_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
+
+bool Entry::is_ended_here() { return is_ending_ && ender == std::this_thread::get_id(); }
 
 bool owns_runtime() { return runtime != nullptr && owner == ::getpid(); }
 

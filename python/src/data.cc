@@ -8,8 +8,8 @@ namespace emblem::python {
 namespace {
 
 // A thread of the engine cannot call an interpreter that ends.
-void check_alive() {
-  if (!is_alive() || Call::is_ending())
+void check_open(const Entry& entry) {
+  if (!is_alive() || !entry.is_open())
     throw Error(ErrorCode::kCancelled, "Python ends, and gives no more rows");
 }
 
@@ -75,10 +75,12 @@ Data from_columns(const nb::list& given) {
 // the engine call both.
 Data from_passes(nb::object begin_pass) {
   return Data::passes([begin = Shared(std::move(begin_pass))]() -> NextData {
-    check_alive();
+    const Entry entry;
+    check_open(entry);
     const nb::gil_scoped_acquire lock;
     return [next = Shared(begin.get()())]() -> Data {
-      check_alive();
+      const Entry entry;
+      check_open(entry);
       const nb::gil_scoped_acquire lock;
       const nb::object made = next.get()();
       return made.is_none() ? Data() : nb::cast<Data>(made);

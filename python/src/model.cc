@@ -24,7 +24,7 @@ void make_model(HeldModel* self, const std::string& checkpoint, const std::strin
   const ModelOptions options{.device = device,
                              .threads = threads,
                              .precision = precision,
-                             .is_cancelled = Call::is_ending,
+                             .is_cancelled = Entry::is_ending,
                              .on_progress = progress_of(std::move(progress))};
   new (self) HeldModel(unlocked([&] { return std::make_unique<Model>(checkpoint, options); }));
 }

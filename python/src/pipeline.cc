@@ -42,7 +42,7 @@ nb::tuple init(const Data& data, const std::string& label, const std::string& la
                                 .device = device,
                                 .threads = threads,
                                 .on_step = tuning_callback(std::move(on_tuning)),
-                                .is_cancelled = Call::is_ending}};
+                                .is_cancelled = Entry::is_ending}};
   const Starter made = unlocked([&] { return Pipeline::for_data(data, options); });
   return nb::make_tuple(made.pipeline, made.summary, made.warnings);
 }

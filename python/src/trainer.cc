@@ -105,7 +105,7 @@ void make_run(Run* self, const Pipeline& pipeline, const Data* train, const Data
       .on_warning = text_callback(self, std::move(on_warning)),
       .on_evaluating = [self](int64_t, int64_t) { locked(self, check_signals); },
       .own_metrics = own_metrics_of(metric_names, std::move(own_metrics)),
-      .is_cancelled = [self] { return self->is_cancelled || Call::is_ending(); }};
+      .is_cancelled = [self] { return self->is_cancelled || Entry::is_ending(); }};
   try {
     self->trainer.set(unlocked([&] {
       return std::make_unique<Trainer>(pipeline, train != nullptr ? *train : Data(),

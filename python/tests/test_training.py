@@ -191,6 +191,27 @@ started.wait(60)
             made = self.run_python(begin + end)
             self.assertIn(made.returncode, (status, -signal.SIGINT if status == 130 else status), (end, made.stderr))
 
+    def test_the_process_ends_in_the_middle_of_calls(self):
+        code = """
+import sys, threading, time, emblem, numpy
+sys.setswitchinterval(1e-5)
+table = emblem.Table(4)
+def call():
+    while True:
+        table.lookup(numpy.arange(10))
+        try:
+            table.lookup(["no key"])
+        except Exception:
+            pass
+for _ in range(4):
+    threading.Thread(target=call, daemon=True).start()
+time.sleep(.05)
+raise SystemExit(3)
+"""
+        for _ in range(5):
+            made = self.run_python(code)
+            self.assertEqual((made.returncode, made.stderr), (3, ""))
+
     def test_ctrl_c_in_the_main_thread_saves_a_checkpoint(self):
         process = subprocess.Popen([sys.executable, "-c", f"""
 import sys; sys.path[:0] = {sys.path!r}
