@@ -6,7 +6,7 @@
 JOBS ?= $(shell nproc)
 BUILD := build/release
 
-.PHONY: setup configure build demo test check-single check-names portable install package wheel check-portable soak sanitize format lint peers bench clean
+.PHONY: setup configure build demo test check-single check-names portable install package wheel check-portable soak sanitize sanitize-python format lint peers bench clean
 
 setup:
 	@bash tools/setup.sh
@@ -93,6 +93,14 @@ sanitize: setup
 	cmake --preset tsan && cmake --build build/tsan -j $(JOBS)
 	set -e; for test in core comm data remote store embedding shard nn ps train serve; do build/tsan/$${test}_test --gtest_brief=1 --gtest_filter=-Kafka*:*TrainerStream*; done
 	build/tsan/library_program
+
+# Ten minutes of random calls of the Python package under AddressSanitizer, whose library has to be loaded before Python's.
+sanitize-python: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
+sanitize-python: setup
+	cmake --preset asan -DEMBLEM_PYTHON=ON && cmake --build build/asan -j $(JOBS) --target emblem_package
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16 EMBLEM_RANDOM_SECONDS=$${EMBLEM_RANDOM_SECONDS:-600} EMBLEM_GROWTH_MB=100 \
+	  EMBLEM=$(CURDIR)/build/asan/emblem EMBLEM_SOURCE=$(CURDIR) python3 tests/python_slow_test.py misuse
 
 format:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format -i

@@ -42,6 +42,15 @@ def best(vectors, ids, queries, k, allowed=None, cosine=False):
     return np.asarray(ids)[order], np.take_along_axis(scores, order, 1)
 
 
+def events(rows):
+    """Users of four kinds click items of the same kind, mostly."""
+    draw = np.random.default_rng(3)
+    user, item = draw.integers(0, USERS, rows), draw.integers(0, ITEMS, rows)
+    user = np.where(draw.random(rows) < 0.95, user // 4 * 4 + item % 4, user)
+    seen = ["|".join(str(one) for one in range(kind % 4, 20, 4)) for kind in user]
+    return {"user": user, "item": item, "seen__item": seen, "click": np.ones(rows, np.int64)}
+
+
 class IndexTest(Folder):
     def setUp(self):
         super().setUp()
@@ -190,12 +199,7 @@ class RecommendTest(Folder):
     """A user of a planted kind clicks the items of the same kind."""
 
     def train_matching(self, model):
-        draw = np.random.default_rng(3)
-        user, item = draw.integers(0, USERS, 6000), draw.integers(0, ITEMS, 6000)
-        user = np.where(draw.random(6000) < 0.95, user // 4 * 4 + item % 4, user)
-        seen = ["|".join(str(one) for one in range(kind % 4, 20, 4)) for kind in user]
-        data = {"user": user, "item": item, "seen__item": seen, "click": np.ones(6000, np.int64)}
-        return emblem.train(data, PIPELINE.format(model=model), progress=False)
+        return emblem.train(events(6000), PIPELINE.format(model=model), progress=False)
 
     def check(self, model):
         users = {"user": np.arange(USERS), "seen__item": ["|".join(str(one) for one in range(user % 4, 20, 4)) for user in range(USERS)]}

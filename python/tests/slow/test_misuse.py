@@ -1,8 +1,9 @@
 """Random calls with arguments that make no sense, and objects that are made and dropped thousands of times.
 
-EMBLEM_RANDOM_SECONDS: how long random calls go on, 30 by default. With the preset asan and EMBLEM_PYTHON=ON:
-    LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 EMBLEM=build/asan/emblem python3 tests/python_slow_test.py
+EMBLEM_RANDOM_SECONDS: how long random calls go on, 30 by default. `make sanitize-python` makes them for ten minutes under
+AddressSanitizer, whose allocator keeps memory that was freed: EMBLEM_GROWTH_MB is what cycles may leave, 30 by default.
 """
+import functools
 import gc
 import os
 import pathlib
@@ -18,8 +19,11 @@ import pyarrow
 
 import emblem
 import rows
+import test_index
 
 SECONDS = float(os.environ.get("EMBLEM_RANDOM_SECONDS", "30"))
+GROWTH = float(os.environ.get("EMBLEM_GROWTH_MB", "30"))
+DSSM = test_index.PIPELINE.format(model=test_index.DSSM)
 
 
 def odd_values(draw):
@@ -33,6 +37,42 @@ def odd_values(draw):
         pyarrow.table({"user": [1, 2]}), pyarrow.table({}), pyarrow.array([1, 2]), rows.make(7), emblem.Data(rows.make(3)),
         "nosuch.parquet", "s3://", "memory://x", pathlib.Path("/"), "/dev/null", rows.PIPELINE, emblem.Pipeline(rows.PIPELINE),
         "train_config { num_epochs: 0 }", "train_config.num_epochs", "feature_configs[99]", "a.b.c", "[", "]]"])
+
+
+def calls_of_searches(draw, cleanup):
+    """Calls of indexes, matching models, predictors, estimators, servers and clients."""
+    index = emblem.Index(np.eye(6, dtype=np.float32), np.arange(6) * 7, attributes={"new": np.arange(6) % 2 == 0})
+    model = emblem.train(test_index.events(300), DSSM, progress=False)
+    model.index_items({"item": np.arange(60)}, np.arange(60))
+    predictor = emblem.Predictor(model)
+    server = emblem.serve(model)
+    cleanup(server.close)
+    client = server.client()
+    odd = functools.partial(odd_values, draw)
+    search = ["exclude", "filter", "allow", "probes"]
+    estimator = ["model", "epochs", "settings", "random_state", "threads", "categories"]
+
+    def some(names):
+        return {name: odd() for name in draw.sample(names, draw.randint(0, 2))}
+    kinds = [emblem.EmblemClassifier, emblem.EmblemRegressor, emblem.EmblemRanker]
+    return [
+        lambda: emblem.Index(odd(), odd()), lambda: emblem.Index(np.eye(3, dtype=np.float32), **{
+            draw.choice(["attributes", "similarity", "value_type", "kind", "lists", "seed", "device", "threads"]): odd()}),
+        lambda: emblem.Index.load(odd()), lambda: index.search(odd(), odd()),
+        lambda: index.search(np.eye(6)[:2], draw.choice([1, 3, 100, odd()]), **some(search)),
+        lambda: index.add(odd(), odd(), replace=draw.choice([True, False])), lambda: index.remove(odd()),
+        lambda: index.add(np.ones((2, 6)), draw.sample(range(40), 2), attributes={"new": odd()}, replace=True),
+        lambda: threading.Thread(target=lambda: index.search(np.ones((9, 6)), 4)).start(),
+        lambda: threading.Thread(target=index.rebuild).start(), lambda: index.save(odd()), lambda: len(index),
+        lambda: model.recommend(odd(), odd()), lambda: model.recommend({"user": [1, 2], "seen__item": ["", "3|4"]}, 3, **some(search[:3])),
+        lambda: model.similar_items(odd(), odd()), lambda: model.vectors(odd(), odd()),
+        lambda: model.index_items(odd(), odd(), attributes=odd()),
+        lambda: emblem.Predictor(odd()), lambda: emblem.Predictor(model, **some(["outputs", "threads", "precision"])),
+        lambda: predictor.predict(odd()), lambda: client.predict(odd(), odd()),
+        lambda: client.predict("model", odd(), **some(["version", "outputs"])), lambda: emblem.Client(odd()).is_ready(odd()),
+        lambda: draw.choice(kinds)(**some(estimator)).fit(odd(), odd()),
+        lambda: draw.choice(kinds)(epochs=1, **some(estimator)).fit(np.ones((4, 2)), [0, 1, odd(), 1]),
+        lambda: emblem.EmblemClassifier(epochs=1).fit(np.eye(8), [0, 1] * 4, **some(["sample_weight", "eval_set"])).predict(odd())]
 
 
 class RandomCallsTest(unittest.TestCase):
@@ -75,6 +115,7 @@ class RandomCallsTest(unittest.TestCase):
             lambda: threading.Thread(target=lambda: table.lookup(range(100), train=True)).start(),
             lambda: emblem.train(lambda: iter([rows.make(50), odd_values(draw)]), rows.PIPELINE, progress=False, max_steps=3),
             lambda: model.predict(iter([rows.make(5), odd_values(draw)])),
+            *calls_of_searches(draw, self.addCleanup),
         ]
         before, end, count = os.getcwd(), time.monotonic() + SECONDS, 0
         os.chdir(folder.name)
@@ -97,22 +138,32 @@ class CyclesTest(unittest.TestCase):
         made = emblem.train(rows.make(), rows.PIPELINE, progress=False)
         table = pyarrow.table(rows.make(1000))
         data = rows.make(100)
+        vectors = np.eye(20, dtype=np.float32)
         for name, count, make in [("data of columns", 10_000, lambda: emblem.Data(data)),
                                   ("data of Arrow", 10_000, lambda: emblem.Data(table)),
                                   ("pipelines", 10_000, lambda: emblem.Pipeline(rows.PIPELINE).copy().text),
                                   ("predictions", 2000, lambda: made.predict(data)),
                                   ("tables", 2000, lambda: emblem.Table(8, 100, threads=2).lookup(range(50), train=True)),
                                   ("models", 300, lambda: emblem.load(made.checkpoint)),
+                                  ("predictors", 300, lambda: emblem.Predictor(made).predict(data)),
+                                  ("indexes", 10_000, lambda: emblem.Index(vectors).search(vectors, 3)),
+                                  ("servers", 3, lambda: serve_once(made, data)),
                                   ("trainings", 100, lambda: emblem.train(data, rows.PIPELINE, epochs=1, progress=False))]:
             for _ in range(count // 10 + 5):
                 make()
             gc.collect()
-            before, threads = resident_megabytes(), threading.active_count()
+            before, threads, files = resident_megabytes(), threading.active_count(), os.listdir("/proc/self/fd")
             for _ in range(count):
                 make()
             gc.collect()
-            self.assertLess(resident_megabytes() - before, 30, name)
+            self.assertLess(resident_megabytes() - before, GROWTH, name)
             self.assertEqual(threading.active_count(), threads, name)
+            self.assertEqual(len(os.listdir("/proc/self/fd")), len(files), name)
+
+
+def serve_once(model, data):
+    with emblem.serve(model) as server:
+        server.client().predict("model", {name: column for name, column in data.items() if name != "click"})
 
 
 def resident_megabytes():
