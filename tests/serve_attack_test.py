@@ -67,13 +67,13 @@ class HpsAttack(unittest.TestCase):
         if status != 200:
             return status, json.loads(answer)["error"]
         rows = answer[int(headers["Inference-Header-Content-Length"]):]
-        return status, struct.unpack(f"<{len(rows) // 4}f", rows)
+        return status, memoryview(rows).cast("f")
 
     def expect_well(self, server):
         self.assertIsNone(server.process.poll(), "".join(server.lines))
         status, rows = self.look_up(server, [3, 5], [1, 1])
         self.assertEqual(status, 200, rows)
-        self.assertEqual(rows, tuple(float(i) for key in (3, 5) for i in range(key * DIM, (key + 1) * DIM)))
+        self.assertEqual(tuple(rows), tuple(float(i) for key in (3, 5) for i in range(key * DIM, (key + 1) * DIM)))
 
     def expect_end(self, server):
         self.assertEqual(server.stop(), 0, "".join(server.lines))
@@ -97,7 +97,7 @@ class Memory(HpsAttack):
             except AssertionError:  # not even enough to start
                 continue
             started += 1
-            for _ in range(6):  # more than there are engines
+            for _ in range(3):  # more than there are engines
                 status, answer = self.look_up(server, [1] * 3_000_000, [2_000_000, 1_000_000])
                 if status != 200:
                     failures += 1
