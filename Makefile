@@ -6,7 +6,7 @@
 JOBS ?= $(shell nproc)
 BUILD := build/release
 
-.PHONY: setup configure build demo test check-single check-names portable install package wheel check-portable soak sanitize format lint peers bench clean
+.PHONY: setup configure build demo test check-single check-names portable install package wheel docs check-portable soak sanitize format lint peers bench clean
 
 setup:
 	@bash tools/setup.sh
@@ -65,6 +65,10 @@ wheel: setup
 	@test -f $(WHEEL)/build.ninja || cmake --preset wheel $(OPTIONS)
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build $(WHEEL)
 	@python3 tools/wheel.py $(WHEEL) dist
+
+# The documentation as a site to read without a server: build/docs/site/index.html.
+docs:
+	@bash tools/site/build.sh
 
 check-portable: portable
 	@rm -rf $(PORTABLE)/installed && cmake --install $(PORTABLE) --prefix $(PORTABLE)/installed --strip >/dev/null
