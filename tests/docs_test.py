@@ -1,5 +1,6 @@
 """The documents and what makes a site of them: links and anchors, the check of a built site, pages made from the sources."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -13,6 +14,7 @@ sys.path.insert(0, str(SOURCE / "tools/site"))
 sys.dont_write_bytecode = True
 import check_links  # noqa: E402
 import cpp_pages  # noqa: E402
+import figures  # noqa: E402
 import prose  # noqa: E402
 import python_pages  # noqa: E402
 
@@ -67,6 +69,23 @@ class CheckOfASite(unittest.TestCase):
                                        b="nothing"),
                          ["b.html: no page links to it", "index.html: #no has no such anchor", "index.html: c.html does not exist",
                           "index.html: loads https://example.org/x.js, which is not part of the site"])
+
+
+class Figures(unittest.TestCase):
+    def test_drawings_are_those_of_the_figures(self):
+        for name, drawing in figures.drawings().items():
+            self.assertEqual((SOURCE / "docs" / name).read_text(), drawing, "run python3 tools/site/figures.py")
+
+    def test_figures_are_measured_ones(self):
+        measured = (SOURCE / "docs/performance.md").read_text()
+        for one in json.loads((SOURCE / "docs/figures.json").read_text())["figures"]:
+            for shown in (one["emblem"][0], one["value"][0], one["date"]):
+                self.assertIn(shown.split()[0], measured, one["work"])
+
+    def test_a_bar_is_as_long_as_the_program_is_fast(self):
+        slower = {"better": "higher", "emblem": ["10", 10], "value": ["5", 5]}
+        self.assertEqual(figures.speed(slower), 0.5)
+        self.assertEqual(figures.speed({**slower, "better": "lower"}), 2)
 
 
 class PagesOfSources(unittest.TestCase):
