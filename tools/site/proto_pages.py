@@ -1,6 +1,7 @@
 """The messages of protobuf schemas as Markdown: every field with its type, default and comment."""
 
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -109,7 +110,10 @@ class Schemas:
     def _default(self, field):
         if not field.HasField("default_value"):
             return ""
-        return f'`"{field.default_value}"`' if field.type == Field.TYPE_STRING else f"`{field.default_value}`"
+        if field.type != Field.TYPE_STRING:
+            return f"`{field.default_value}`"
+        shown = re.sub(r"[\x00-\x1f]", lambda found: f"\\x{ord(found[0]):02x}", field.default_value)
+        return f'`"{shown}"`'
 
 
 def heading(name):

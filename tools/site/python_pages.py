@@ -6,7 +6,7 @@ from prose import fence, paragraphs
 
 
 def public_names(package):
-    """The names of emblem.__all__, those that it imports on demand, and the modules that define them."""
+    """The names of emblem.__all__, those that it imports on demand, and emblem.ray.launch, with the modules that define them."""
     tree = ast.parse((package / "__init__.py").read_text())
     found = {}
     for node in ast.walk(tree):
@@ -16,7 +16,7 @@ def public_names(package):
     [listed] = [ast.literal_eval(node.value) for node in tree.body
                 if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"]
     names = {name: found[name] for name in listed}
-    return {**names, **{name: module for name, module in found.items() if name.startswith("Emblem")}}
+    return {**names, **{name: module for name, module in found.items() if name.startswith("Emblem")}, "ray.launch": "ray"}
 
 
 def signature(node, name):
@@ -106,7 +106,7 @@ def pages(package):
     for name, module in public_names(package).items():
         tree = ast.parse((package / f"{module}.py").read_text())
         for node in tree.body:
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name.split(".")[-1]:
                 page = class_page(node, tree) if isinstance(node, ast.ClassDef) else (
                     f"# emblem.{name}\n\n" + fence(signature(node, f"emblem.{name}"), "python") + "\n" + documentation(node))
                 made[name] = (page, (ast.get_docstring(node) or "").split("\n\n")[0].split(". ")[0].replace("\n", " "))
