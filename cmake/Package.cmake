@@ -6,9 +6,10 @@ set(CPACK_STRIP_FILES ON)
 set(debian ${PROJECT_SOURCE_DIR}/tools/package/debian)
 set(CPACK_PACKAGE_CONTACT "Emblem <emblem@example.org>" CACHE STRING "Maintainer of the Debian package")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains and serves recommenders whose embedding tables grow")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION " Trains, serves and benchmarks recommendation models, on CPUs and GPUs, on one
- machine or many. Embedding tables may be larger than GPU memory and may grow
- during training. Models are served over HTTP and gRPC by the KServe v2 protocol.")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Trains, serves and benchmarks recommendation models, on CPUs and GPUs, on
+one machine or many. Embedding tables may be larger than GPU memory and may
+grow during training. Models are served over HTTP and gRPC by the KServe v2
+protocol.")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

@@ -26,7 +26,10 @@ foreach(library ${libraries})
 endforeach()
 file(RPATH_SET FILE ${usr}/bin/emblem NEW_RPATH "$ORIGIN/../lib/emblem")
 file(GLOB_RECURSE libraries ${usr}/lib/emblem/*.so*)
+emblem_run(strip --strip-unneeded ${libraries})
 file(CHMOD ${libraries} PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+file(GLOB scripts ${usr}/share/emblem/configs/launch/*.sh ${usr}/share/emblem/configs/launch/*.sbatch)
+file(CHMOD ${scripts} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
 # From --help of this very program.
 emblem_run(${Python3_EXECUTABLE} -B ${debian}/../man_pages.py ${usr}/bin/emblem ${usr}/share/man/man1)
@@ -47,6 +50,6 @@ file(WRITE ${usr}/share/doc/emblem/changelog "emblem (${CPACK_PACKAGE_VERSION}) 
 
   * See CHANGELOG.md.
 
- -- ${CPACK_DEBIAN_PACKAGE_MAINTAINER}  ${now}
+ -- ${CPACK_PACKAGE_CONTACT}  ${now}
 ")
 emblem_run(gzip -9nf ${usr}/share/doc/emblem/changelog)
