@@ -190,7 +190,7 @@ class ValueText(unittest.TestCase):
         self.addCleanup(lambda: [self.files.pop(name) for name in ("missing", "smallest", "smallest_parquet")])
         expected = self.predictions("missing", "missing")
         for name in ("smallest", "smallest_parquet"):
-            self.assertEqual(self.predictions("missing", name), expected, name)
+            self.assertTrue(self.predictions("missing", name) == expected, name)  # a diff of the lines takes minutes
 
         server = serve_test.Server(self.folder / "smallest")
         self.addCleanup(server.stop)
