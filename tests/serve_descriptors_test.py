@@ -38,13 +38,13 @@ class Descriptors(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
-    def start(self, *options, descriptors=None):
+    def start(self, *options, descriptors=None, **kwargs):
         limit = None
         if descriptors is not None:
             def limit():
                 resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
         server = Server(self.folder / "repository", "--ps", self.folder / "ps.json", "--health-port", 0,
-                        "--http-threads", 2, "--grpc-threads", 2, *options, preexec_fn=limit)
+                        "--http-threads", 2, "--grpc-threads", 2, *options, preexec_fn=limit, **kwargs)
         self.addCleanup(lambda: server.process.poll() is None and server.stop())
         return server
 
@@ -70,6 +70,20 @@ class Descriptors(unittest.TestCase):
         for address in (server.http, server.grpc, server.metrics, server.health):
             self.hold_idle(address, 100)
             self.expect_answers(server)
+        self.assertEqual(server.stop(), 0)
+
+    def test_stalled_uploads_with_a_token_keep_no_one_out(self):
+        server = self.start(descriptors=1024, env={**os.environ, "EMBLEM_TOKEN": "secret"})
+        host, port = server.http.split(":")
+        head = (b"POST /v2/models/tables/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n"
+                b"Content-Length: 1000\r\n\r\n{")
+        for _ in range(1200):
+            stalled = socket.create_connection((host, int(port)), timeout=60)
+            self.addCleanup(stalled.close)
+            stalled.sendall(head)
+        for _ in range(5):
+            self.assertEqual(server.get("/v2/health/live")[0], 200)
+            self.assertEqual(server.get("/v2/health/live", server.health)[0], 200)
         self.assertEqual(server.stop(), 0)
 
     def test_enough_descriptors_are_no_reason_to_warn(self):

@@ -108,6 +108,24 @@ class Serve(EmblemTest):
                                       response_compression_algorithm=algorithm)
                 self.same(result, 0, 64)
 
+    def test_parameters_of_requests_are_known_or_refused(self):
+        for module, address in ((triton_http, self.server.http), (triton_grpc, self.server.grpc)):
+            with module.InferenceServerClient(address) as client:
+                inputs = self.inputs(module, 0, 2)
+                outputs = [module.InferRequestedOutput("probability")]
+                self.same(client.infer("dlrm", inputs, outputs=outputs, priority=1, timeout=60_000_000, request_id="x"), 0, 2)
+                self.same(client.infer("dlrm", inputs, parameters={"content_type": "np"}), 0, 2)
+                for name, hint in (("top-k", 'did you mean "top_k"'), ("excldue", "known: priority, timeout, top_k")):
+                    with self.assertRaisesRegex(module.InferenceServerException, f'"{name}" of the request is unknown.*{hint}'):
+                        client.infer("dlrm", inputs, parameters={name: 3})
+                with self.assertRaisesRegex(module.InferenceServerException, "finds no items"):
+                    client.infer("dlrm", inputs, parameters={"top_k": 3})
+                with self.assertRaisesRegex(module.InferenceServerException, "sequence_id is set"):
+                    client.infer("dlrm", inputs, sequence_id=7)
+        with triton_http.InferenceServerClient(self.server.http) as client:
+            with self.assertRaisesRegex(triton_http.InferenceServerException, "\"top_k\" of the query is unknown"):
+                client.infer("dlrm", self.inputs(triton_http, 0, 2), query_params={"top_k": 3})
+
     def test_asynchronous_http(self):
         with triton_http.InferenceServerClient(self.server.http, concurrency=8) as client:
             waiting = [client.async_infer("dlrm", self.inputs(triton_http, b, b + 10)) for b in range(0, 400, 10)]

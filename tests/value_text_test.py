@@ -1,6 +1,7 @@
 """A category is the same in every format: text, numbers and bools of CSV and Parquet files, and in requests."""
 
 import json
+import math
 import pathlib
 import shutil
 import tempfile
@@ -12,9 +13,13 @@ from harness import SMALL_PIPELINE, run, use_arrow, use_test_clients
 
 use_arrow()
 use_test_clients("pyarrow", "tritonclient")
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import serve_test
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from tritonclient.utils import triton_to_np_dtype
 
 TYPES = {"csv": "CsvDataset", "parquet": "ParquetDataset"}
 COLUMNS = ("shop", "member", "day", "ratio", "wide")
@@ -161,6 +166,51 @@ class ValueText(unittest.TestCase):
         self.assertIn('"main street" is not an integer', self.infer(url, **{**one, "shop": ("BYTES", ["main street"])}))
         self.assertIn("input 'day' is FP32, but was date[day] in training",
                       self.infer(url, **{**one, "day": ("FP32", [20000.0])}))
+
+    def test_the_smallest_int64_is_a_missing_number_everywhere(self):
+        smallest = -9223372036854775808
+        ages = [smallest if i % 5 == 0 else i % 7 for i in range(ROWS)]
+        columns = {"label": [int(i % 7 < 3) for i in range(ROWS)], "age": ages, "bag": [[age, 2] for age in ages]}
+        csv, missing, parquet = (self.folder / name for name in ("smallest.csv", "missing.csv", "smallest.parquet"))
+        csv.write_text("label,age,bag\n" + "".join(
+            f"{label},{age},{bag[0]};{bag[1]}\n" for label, age, bag in zip(*columns.values())))
+        missing.write_text(csv.read_text().replace(str(smallest), "NaN"))
+        pyarrow.parquet.write_table(pyarrow.table(columns), parquet)
+        config = self.folder / "missing.config"
+        config.write_text(SMALL_PIPELINE.format(
+            epochs=2, data=missing, model=self.folder / "of-missing", type="CsvDataset",
+            names='feature_names: "age" feature_names: "bag"', features="""
+                feature_configs { raw_feature { feature_name: "age" default_value: "3" } }
+                feature_configs { raw_feature { feature_name: "bag" value_dim: 2 separator: ";" default_value: "5" } }"""))
+        for command in (("train", "--config", config),
+                        ("export", "--checkpoint", self.folder / "of-missing", "--out", self.folder / "smallest/clicks")):
+            process = run(*command)
+            self.assertEqual(process.returncode, 0, process.stderr)
+        self.files.update(missing=missing, smallest=csv, smallest_parquet=parquet)
+        self.addCleanup(lambda: [self.files.pop(name) for name in ("missing", "smallest", "smallest_parquet")])
+        expected = self.predictions("missing", "missing")
+        for name in ("smallest", "smallest_parquet"):
+            self.assertTrue(self.predictions("missing", name) == expected, name)  # a diff of the lines takes minutes
+
+        server = serve_test.Server(self.folder / "smallest")
+        self.addCleanup(server.stop)
+        expected = [float(line) for line in expected.splitlines()[1:3]]
+        for type, value in (("INT64", smallest), ("FP64", float(smallest)), ("FP32", float(smallest)), ("FP32", math.nan),
+                            ("BYTES", str(smallest)), ("BYTES", "nan")):
+            text = str if type == "BYTES" else float if type.startswith("FP") else int
+            rows = {"age": [[value], [1]], "bag": [[value, 2], [1, 2]]}
+            arrays = {name: np.array([[text(one) for one in row] for row in of], triton_to_np_dtype(type))
+                      for name, of in rows.items()}
+            for module, address, options in ((triton_http, server.http, {"binary_data": True}),
+                                             (triton_http, server.http, {"binary_data": False}), (triton_grpc, server.grpc, {})):
+                if value != value and options == {"binary_data": False}:
+                    continue  # the client writes no NaN as JSON
+                inputs = [module.InferInput(name, array.shape, type) for name, array in arrays.items()]
+                for given, array in zip(inputs, arrays.values()):
+                    given.set_data_from_numpy(array, **options)
+                with module.InferenceServerClient(address) as client:
+                    answer = client.infer("clicks", inputs).as_numpy("probability")[:, 0]
+                np.testing.assert_allclose(answer, expected, rtol=1e-6, err_msg=f"{type} {value} {module.__name__} {options}")
 
     def test_numbers_of_na_strings_are_missing_in_requests(self):
         data = self.folder / "codes.csv"

@@ -47,6 +47,7 @@ void stop() {
 const char* name_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
+    case ErrorCode::kTooLarge:
       return "invalid_argument";
     case ErrorCode::kNotFound:
       return "not_found";

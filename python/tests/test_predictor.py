@@ -27,6 +27,17 @@ class PredictorTest(Folder):
         np.testing.assert_allclose(np.concatenate(ones), expected[:20], rtol=1e-6)
         self.assertEqual(self.predictor.predict(data).dtype, np.float32)
 
+    def test_the_smallest_int64_is_a_missing_number(self):
+        data = rows.make(2, seed=3)
+        smallest = {**data, "count": np.array([np.iinfo(np.int64).min, 5])}
+        missing = {**data, "count": np.array([np.nan, 5])}
+        expected = self.predictor.predict(missing)
+        np.testing.assert_array_equal(self.predictor.predict(smallest), expected)
+        np.testing.assert_allclose(self.model.predict(smallest), expected, rtol=1e-6)
+        with emblem.serve(self.model, name="ctr") as server:
+            answer = server.client().predict("ctr", {name: one for name, one in smallest.items() if name != "click"})
+        np.testing.assert_allclose(answer["probability"][:, 0], expected, rtol=1e-6)
+
     def test_threads_call_it_at_once(self):
         parts = [rows.make(50, seed=at) for at in range(4)]
         expected, found = [self.predictor.predict(part) for part in parts], {}

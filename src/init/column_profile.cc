@@ -10,6 +10,7 @@
 #include "core/text/text.h"
 #include "data/format/text/csv_field.h"
 #include "data/format/text/number_form.h"
+#include "data/format/text/number_text.h"
 #include "data/format/text/text_scan.h"
 #include "init/lower_case.h"
 
@@ -165,7 +166,7 @@ void ColumnProfile::add_text(std::string_view field) {
   list_value(text);
   float number = 0;
   const bool is_number = parse_float(text, number);
-  if (text.empty() || (is_number && std::isnan(number)) || is_absent_text(text)) {
+  if (text.empty() || (is_number && is_missing_number(number)) || is_absent_text(text)) {
     ++absent[std::string(text)];
     return;
   }
@@ -196,16 +197,14 @@ void ColumnProfile::add_text(std::string_view field) {
 }
 
 void ColumnProfile::add_number(double value) {
-  if (std::isnan(value)) {
-    add_missing();
-    return;
-  }
+  if (is_missing_number(value)) return add_missing();
   ++rows;
   add_to_numbers(value);
   distinct.add(hash_of_integer(static_cast<int64_t>(std::bit_cast<uint64_t>(value))));
 }
 
 void ColumnProfile::add_key(int64_t key) {
+  if (is_missing_number(key)) return add_missing();
   ++rows;
   ++integers;
   add_to_numbers(static_cast<double>(key));

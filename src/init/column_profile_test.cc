@@ -38,6 +38,17 @@ TEST(ColumnProfile, CountsNumbersIntegersAndMissingValues) {
   EXPECT_EQ(profile.max, 2.5);
 }
 
+TEST(ColumnProfile, TheSmallestInt64IsMissing) {
+  constexpr int64_t kSmallest = std::numeric_limits<int64_t>::min();
+  ColumnProfile profile;
+  profile.add_key(3);
+  profile.add_key(kSmallest);
+  profile.add_number(static_cast<double>(kSmallest));
+  profile.add_text("-9223372036854775808");
+  EXPECT_EQ(profile.rows, 4);
+  EXPECT_EQ(profile.present(), 1);
+}
+
 TEST(ColumnProfile, SomeTextsStandForMissingValues) {
   for (const char* text : {"?", "NA", "na", "n/a", "NULL", "None", "-", ".", "inf", "-Infinity"})
     EXPECT_TRUE(is_absent_text(text)) << text;

@@ -200,6 +200,9 @@ TEST(Index, BadInputIsRefusedAndChangesNothing) {
   std::vector<float> two = vector_of(1), nan = vector_of(2);
   two.insert(two.end(), nan.begin(), nan.end());
   EXPECT_EQ(adding({70, 70}, two), "duplicate item id 70; each item must be given once");
+  EXPECT_EQ(adding({INT64_MIN}, vector_of(1)),
+            "item id -9223372036854775808 is not possible: it stands for no item in lists of ids; "
+            "give another id");
   nan[3] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(adding({71}, nan), "the vector of item 71 contains NaN or infinite elements");
   EXPECT_EQ(adding({71}, std::vector<float>(kItemDim, 1e30f)),

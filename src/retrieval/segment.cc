@@ -31,6 +31,8 @@ ItemSegment::ItemSegment(const Context& context, ItemTable items, std::vector<in
   std::iota(by_id_.begin(), by_id_.end(), 0);
   std::sort(by_id_.begin(), by_id_.end(),
             [&](int32_t a, int32_t b) { return items_.ids[a] < items_.ids[b]; });
+  EMBLEM_REQUIRE(by_id_.empty() || items_.ids[by_id_[0]] != INT64_MIN, "item id ", INT64_MIN,
+                 " is not possible: it stands for no item in lists of ids; give another id");
   for (size_t i = 1; i < by_id_.size(); ++i)
     EMBLEM_REQUIRE(items_.ids[by_id_[i - 1]] != items_.ids[by_id_[i]], "duplicate item id ",
                    items_.ids[by_id_[i]], "; each item must be given once");

@@ -102,7 +102,7 @@ inline std::vector<HttpCase> item_search_cases() {
        200},
       {"small results of many users",
        items_request({.users = 4'000, .parameters = R"("top_k":300)", .excluded = {}}), 200},
-      {"more than there is memory", items_request({.users = 8'000, .parameters = most}), 503},
+      {"more than there is memory", items_request({.users = 8'000, .parameters = most}), 413},
       {"more than an answer may have", items_request({.users = 9'000, .parameters = most}), 400},
       {"ragged ids", items_request({.users = 200, .excluded = {0, 10'000, 5'000, 1}}), 200},
       {"ragged ids and many results",

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/format/rows/trained_values.h"
+#include "data/format/text/number_text.h"
+#include "data/format/text/text_scan.h"
 
 namespace emblem {
 namespace {
@@ -34,17 +35,25 @@ Elements elements_of(const Column& column, int64_t row) {
   return {offsets[row], offsets[row + 1] - offsets[row]};
 }
 
+// Nearly always there is none: one pass without branches.
+template <class Number>
+bool any_smallest(const HostVector<Number>& values) {
+  int found = 0;
+  for (const Number value : values) found |= static_cast<int>(value == Number{kMissingId});
+  return found != 0;
+}
+
 }  // namespace
 
-void mark_missing_ids(Column& column) {
-  if (column.type != ColumnType::kInt64) return;
-  // Nearly always there is none: one pass without branches first.
-  int64_t found = 0;
-  for (const int64_t id : column.ints) found |= static_cast<int64_t>(id == kMissingId);
-  if (found == 0) return;
+void mark_missing_numbers(Column& column) {
+  if (any_smallest(column.floats))
+    std::replace_if(
+        column.floats.begin(), column.floats.end(), [](float x) { return is_missing_number(x); },
+        kMissing);
+  if (!any_smallest(column.ints)) return;
   column.missing.resize(column.ints.size(), 0);
   for (size_t i = 0; i < column.ints.size(); ++i)
-    if (column.ints[i] == kMissingId) column.missing[i] = 1;
+    if (is_missing_number(column.ints[i])) column.missing[i] = 1;
 }
 
 bool any_missing(const Column& column) {

@@ -12,8 +12,8 @@ namespace emblem {
 // Whether a value may be missing.
 bool any_missing(const Column& column);
 
-// Marks ids that are kMissingId as missing.
-void mark_missing_ids(Column& column);
+// Marks numbers that stand for missing values (data/format/text/number_text.h) as missing.
+void mark_missing_numbers(Column& column);
 
 // A view of the bags of a column. Borrows what it is made from.
 class BagView {

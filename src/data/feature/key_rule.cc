@@ -55,7 +55,6 @@ void KeyRule::apply(Column& column, const BagView& bags, Take take, SparseColumn
     return bucketizer_.divide(out.keys);
   }
   expand_codes(column);
-  mark_missing_ids(column);
   const bool is_single = bags.is_plain() && column.weights.empty();
   const bool is_number =
       column.type == ColumnType::kFloat ||

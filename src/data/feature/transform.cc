@@ -160,6 +160,7 @@ FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
   out.resize_sparse(sparse_count_);
   out.resize_sequences(sequences_.size());
   for (size_t i = 0; i < sparse_count_; ++i) out.sparse[i].sequence = sequence_of_sparse_[i];
+  for (Column& column : piece.block.columns) mark_missing_numbers(column);
   labels_.read(piece.block, out, marks, run.counts);
   compute_columns(run);
   out.dense.resize(static_cast<size_t>(rows * dense_cols_));
@@ -223,8 +224,10 @@ void FeatureTransform::compute_columns(Run& run) const {
                        : is_feature ? &value_for_readers(steps_[source.at], piece)
                                     : nullptr);
     }
-    if (step.operation != nullptr)
+    if (step.operation != nullptr) {
       step.operation->apply(inputs, piece.block.rows, piece.computed[at], run.report);
+      mark_missing_numbers(piece.computed[at]);
+    }
     if (!step.is_read) continue;
     Column& read = piece.computed[steps_.size() + at];
     if (step.boundaries) {

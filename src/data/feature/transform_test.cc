@@ -77,6 +77,26 @@ TEST(Transform, InfiniteNumbersAreMissingValues) {
   EXPECT_THAT(batch.sparse[0].keys, ElementsAre(0, 0));
 }
 
+TEST(Transform, TheSmallestInt64IsAMissingNumber) {
+  const std::string features = pipeline_with(R"(
+    feature_configs { raw_feature { feature_name: "a" default_value: "7" } }
+    feature_configs { raw_feature { feature_name: "i" default_value: "4" } }
+    feature_configs { raw_feature { feature_name: "v" value_dim: 2 separator: "|" default_value: "5" } }
+    feature_configs { raw_feature { feature_name: "b" boundaries: [0, 1] embedding_dim: 4 default_value: "3" } }
+    feature_configs { expr_feature { feature_name: "e" expression: "a + 1" variables: "user:a" default_value: "9" } }
+    feature_configs { lookup_feature { feature_name: "l" map: "user:m" key: "item:k" need_discrete: false
+                                       default_value: "8" } })",
+                                             R"(input_fields { input_name: "i" input_type: INT64 })");
+  const std::string smallest = "-9223372036854775808";
+  const Batch batch = read_csv("label,a,i,v,b,m,k\n1," + smallest + "," + smallest + ",1|" + smallest +
+                                   "," + smallest + ",x:" + smallest +
+                                   ",x\n0,-9.223372036854775808e18,-9223372036854775000,2|3,0.5,x:1,x\n",
+                               features);
+  EXPECT_THAT(batch.dense, ElementsAre(7, 4, 1, 5, 9, 8, 7, 4, 2, 3, 9, 1))
+      << "as floats, its neighbours are the same number";
+  EXPECT_THAT(batch.sparse[0].keys, ElementsAre(2, 1));
+}
+
 TEST(Transform, RowsWhoseNumbersBecomeInfiniteAreBad) {
   const Batch batch = read_csv("label,a\n1,0\n0,1e20\n", pipeline_with(R"(
     feature_configs { raw_feature { feature_name: "a" normalizer: "method=minmax,min=0,max=1e-30" } })",

@@ -7,6 +7,7 @@
 
 #include "config/load/load.h"
 #include "data/feature/transform.h"
+#include "data/format/text/number_text.h"
 #include "serve/engine/request_columns.h"
 
 namespace emblem {

@@ -10,18 +10,35 @@ namespace {
 constexpr size_t kShareToKeep = 8, kScarce = 2;
 constexpr size_t kAlwaysKept = size_t{1} << 20;
 
+}  // namespace
+
 class BudgetAccount final : public HeapAccount {
  public:
   explicit BudgetAccount(MemoryBudget& budget) : budget_(budget) {}
 
+  // From now on the batch that has `kept` bytes from earlier ones runs.
+  void begin_batch() {
+    kept_ = held();
+    needed_ = 0;
+  }
+  // What the batch held and asked for when it was refused; 0: it was not.
+  size_t needed() const { return needed_; }
+
  private:
-  bool take(size_t bytes) noexcept override { return budget_.try_take(bytes); }
+  bool take(size_t bytes) noexcept override {
+    if (budget_.try_take(bytes)) return true;
+    const size_t held_before = held();
+    needed_ = bytes + (held_before > kept_ ? held_before - kept_ : 0);
+    return false;
+  }
   void give_back(size_t bytes) noexcept override { budget_.give_back(bytes); }
 
   MemoryBudget& budget_;
+  size_t kept_ = 0;
+  std::atomic<size_t> needed_ = 0;
 };
 
-}  // namespace
+Engine::~Engine() = default;
 
 void Engine::take_memory_from(MemoryBudget& budget) {
   count_operator_new();
@@ -33,9 +50,7 @@ void Engine::run(std::span<EngineTask> tasks, EngineTimes& times) noexcept {
   times.start = times.input_end = times.infer_end = times.output_end =
       std::chrono::steady_clock::now();
   try {
-    std::optional<HeapAccount::Scope> scope;
-    if (account_ != nullptr) scope.emplace(account_);
-    compute(tasks, times);
+    compute_counted(tasks, times);
   } catch (...) {
     const Error error = caught_error();
     for (EngineTask& task : tasks) {
@@ -44,6 +59,18 @@ void Engine::run(std::span<EngineTask> tasks, EngineTimes& times) noexcept {
     }
   }
   release_if_scarce();
+}
+
+void Engine::compute_counted(std::span<EngineTask> tasks, EngineTimes& times) {
+  if (account_ == nullptr) return compute(tasks, times);
+  account_->begin_batch();
+  try {
+    const HeapAccount::Scope scope(account_);
+    compute(tasks, times);
+  } catch (const HeapAccountExhausted&) {
+    if (tasks.size() == 1) budget_->require_can_fit(account_->needed());  // alone, it never fits
+    throw;
+  }
 }
 
 void Engine::release_if_scarce() noexcept {

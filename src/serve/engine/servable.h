@@ -35,13 +35,16 @@ struct RequestSize {
   uint64_t answer_bytes = 0;  // bytes of all outputs
 };
 
+class BudgetAccount;
+
 // Runs batches; used by one thread at a time.
 class Engine {
  public:
-  virtual ~Engine() = default;
+  virtual ~Engine();
 
   // From now on what batches allocate is taken from `budget`, which outlives the engine, before it
-  // is allocated: a batch for which nothing is left fails with kUnavailable. Buffers that are kept
+  // is allocated: a batch for which nothing is left fails with kUnavailable, and one of a single
+  // request that needs more than all of it with kTooLarge. Buffers that are kept
   // between batches stay taken, and are released where they are large or the budget is scarce.
   void take_memory_from(MemoryBudget& budget);
 
@@ -57,10 +60,11 @@ class Engine {
   virtual void release() {}
 
  private:
+  void compute_counted(std::span<EngineTask> tasks, EngineTimes& times);
   void release_if_scarce() noexcept;
 
   MemoryBudget* budget_ = nullptr;
-  std::shared_ptr<HeapAccount> account_;
+  std::shared_ptr<BudgetAccount> account_;
 };
 
 // Const methods may be called concurrently. Outlives its engines.
@@ -75,6 +79,9 @@ class Servable {
   virtual size_t named_outputs() const { return outputs().size(); }
   // What a model configuration should say about the inputs beyond names and shapes.
   virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }
+
+  // Whether it finds items: requests may have the parameters top_k and filter.
+  virtual bool has_items() const { return false; }
 
   // Throws kInvalidArgument when inputs or outputs do not fit the model. Messages never contain
   // values of tensors: these may come from shared memory that the client cannot read itself.

@@ -1,8 +1,6 @@
 #include "serve/engine/tensor_values.h"
 
-#include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "data/format/text/number_text.h"
 #include "emblem/error.h"
@@ -106,18 +104,7 @@ std::string TensorValues::add(int64_t at) {
 
 std::string TensorValues::add_text(int64_t at) {
   text_.clear();
-  visit(tensor_, at, [&](auto value) {
-    using T = decltype(value);
-    if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isnan(value)) write_number(value, text_);
-    } else if constexpr (std::is_same_v<T, bool>) {
-      text_.push_back(value ? '1' : '0');
-    } else if constexpr (std::is_same_v<T, int64_t>) {
-      if (value != kMissingId) write_integer(value, text_);
-    } else {
-      write_integer(value, text_);
-    }
-  });
+  visit(tensor_, at, [&](auto value) { write_value(value, text_); });
   return request_.has_bags() ? parser_.add_value(text_) : add_single(parser_, text_, column_);
 }
 

@@ -73,7 +73,7 @@ struct GrpcDecoding::Inflater {
 
 GrpcDecoding::GrpcDecoding(GrpcMessage message, ContentEncoding encoding, size_t max_bytes,
                            MemoryBudget* budget)
-    : message_(std::move(message)), encoding_(encoding), max_bytes_(max_bytes), expanded_(budget) {}
+    : message_(std::move(message)), encoding_(encoding), max_bytes_(max_bytes), expanded_(budget, message_.size()) {}
 GrpcDecoding::GrpcDecoding(GrpcDecoding&&) noexcept = default;
 GrpcDecoding& GrpcDecoding::operator=(GrpcDecoding&&) noexcept = default;
 GrpcDecoding::~GrpcDecoding() = default;

@@ -30,7 +30,7 @@ class GrpcDecoding {
   bool is_long() const;
   // Expands a little more; true: there is more to do. What goes wrong is thrown by take().
   bool step() noexcept;
-  // The whole message, once, after what is left of its steps. Throws kOutOfMemory when it has more
+  // The whole message, once, after what is left of its steps. Throws kTooLarge when it has more
   // than `max_bytes`, kInvalidArgument when it is not what `encoding` says, kUnavailable when the
   // budget is exhausted.
   GrpcMessage take();

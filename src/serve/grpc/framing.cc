@@ -55,6 +55,7 @@ void GrpcFrameReader::begin() {
   for (size_t i = 1; i < kGrpcPrefixBytes; ++i)
     length_ = length_ << 8 | std::to_integer<size_t>(prefix_[i]);
   if (length_ > max_bytes_) throw_message_too_large(length_, max_bytes_);
+  if (budget_ != nullptr) budget_->require_can_fit(length_);
   message_ = GrpcMessage(budget_);
   message_.is_compressed = flag == 1;
 }
@@ -71,8 +72,8 @@ void throw_message_too_large(size_t bytes, size_t limit) {
       limit <= kSmallRequestBytes
           ? " in calls without tensors or files"
           : "; split the request, or start the server with a larger --max-request-size";
-  throw Error(ErrorCode::kOutOfMemory, cat("the message has ", bytes,
-                                           " bytes, but the server takes at most ", limit, remedy));
+  throw Error(ErrorCode::kTooLarge, cat("the message has ", bytes,
+                                        " bytes, but the server takes at most ", limit, remedy));
 }
 
 }  // namespace emblem

@@ -23,12 +23,14 @@ inline constexpr size_t kSmallRequestBytes = 8192;
 class GrpcMessage {
  public:
   GrpcMessage() = default;
-  explicit GrpcMessage(MemoryBudget* budget) : lease_(lease_of(budget)) {}
+  // `beside`: what the same request holds of the budget besides.
+  explicit GrpcMessage(MemoryBudget* budget, size_t beside = 0)
+      : lease_(lease_of(budget, beside)) {}
 
   std::span<const std::byte> bytes() const { return {memory_.get(), size_}; }
   size_t size() const { return size_; }
 
-  // Room for this many bytes in all. Throws kUnavailable when the budget is exhausted.
+  // Room for this many bytes in all. Throws as MemoryBudget::Lease::grow.
   void reserve(size_t bytes);
   size_t capacity() const { return lease_.bytes(); }
   // The room must be there.
@@ -54,8 +56,8 @@ class GrpcFrameReader {
       : max_bytes_(max_bytes), budget_(budget) {}
 
   // Takes bytes off the front of `bytes` up to the end of the message; nullopt: it took all, and
-  // the message is not complete. Throws kOutOfMemory for a message above the limit, before any of
-  // it is held, kUnavailable when the budget is exhausted, kInvalidArgument for a bad prefix; then
+  // the message is not complete. Throws kTooLarge for a message above the limit, before any of it
+  // is held, kUnavailable when the budget is exhausted, kInvalidArgument for a bad prefix; then
   // the stream cannot be read further.
   std::optional<GrpcMessage> read(std::span<const std::byte>& bytes);
 

@@ -81,7 +81,7 @@ TEST(GrpcFraming, RefusesALargeMessageAtItsPrefix) {
   const std::string prefix("\0\0\0\3\351", 5);  // 1001
   auto bytes = bytes_of(prefix);
   const auto [code, text] = framing_refusal([&] { reader.read(bytes); });
-  EXPECT_EQ(code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(code, ErrorCode::kTooLarge);
   EXPECT_THAT(text, HasSubstr("1001 bytes, but the server takes at most 1000"));
 }
 
@@ -129,7 +129,7 @@ TEST(GrpcCompression, ExpandsWhatItCompresses) {
       EXPECT_EQ(text_of(expand(message, encoding, size, nullptr)), text);
       const auto [code, error] =
           framing_refusal([&] { expand(message, encoding, size - 1, nullptr); });
-      EXPECT_EQ(code, ErrorCode::kOutOfMemory);
+      EXPECT_EQ(code, ErrorCode::kTooLarge);
       MemoryBudget budget(size / 2);
       EXPECT_EQ(framing_refusal([&] { expand(message, encoding, size, &budget); }).first,
                 ErrorCode::kUnavailable);

@@ -89,23 +89,25 @@ class InferCall final : public GrpcCall {
 
   using Request = Parsed<inference::ModelInferRequest>;
 
-  std::shared_ptr<const inference::ModelInferRequest> read(GrpcDecoding& from) const {
+  std::shared_ptr<const Request> read(GrpcDecoding& from) const {
     const GrpcMessage bytes = from.take();
     const auto request = std::make_shared<Request>();
-    request->lease = lease_of(front_.options.memory_budget);
+    request->lease = lease_of(front_.options.memory_budget, bytes.size());
     parse(bytes.bytes(), *request);
-    return {request, &request->message};
+    return request;
   }
 
   void begin_request(const WorkPointer& work) {
     if (is_cancelled()) return;
     DecodedInfer decoded;
     const GrpcStatus status = status_from([&] {
-      auto message = read(work->message);
-      work->exchange->id = message->id();
-      if (front_.options.access != nullptr && names_region(*message))
+      const std::shared_ptr<const Request> request = read(work->message);
+      const inference::ModelInferRequest& message = request->message;
+      work->exchange->id = message.id();
+      if (front_.options.access != nullptr && names_region(message))
         front_.options.access->require_shared_memory(is_local_);
-      decoded = decode_infer(std::move(message), front_.regions, front_.options.memory_budget);
+      decoded = decode_infer({request, &message}, front_.regions, front_.options.memory_budget,
+                             request->lease.bytes());
     });
     if (!status.ok()) return respond(work, status, {});
     work->exchange->shared_outputs = std::move(decoded.shared_outputs);

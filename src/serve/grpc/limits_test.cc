@@ -201,7 +201,7 @@ TEST(GrpcLimits, RequestsAndAnswersStayWithinTheBudget) {
     ClientContext context;
     const auto large = sum_request({1, 2, 3, 4}, std::string(400'000, 'x'));
     const grpc::Status status = test.stub->ModelInfer(&context, large, &response);
-    EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
+    EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_THAT(status.error_message(), HasSubstr("--max-memory"));
   }
   {
@@ -209,7 +209,7 @@ TEST(GrpcLimits, RequestsAndAnswersStayWithinTheBudget) {
     context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
     const auto large = sum_request({1, 2, 3, 4}, std::string(10'000'000, 'x'));
     EXPECT_EQ(test.stub->ModelInfer(&context, large, &response).error_code(),
-              StatusCode::UNAVAILABLE);
+              StatusCode::RESOURCE_EXHAUSTED);
   }
   EXPECT_TRUE(becomes_true([&] { return budget.used() == 0; }));
   ClientContext context;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "serve/protocol/request_names.h"
+
 namespace emblem {
 namespace {
 
@@ -50,6 +52,16 @@ uint64_t unsigned_parameter(const InferParameter& parameter, const std::string& 
 bool bool_parameter(const InferParameter& parameter, const std::string& name) {
   EMBLEM_REQUIRE(parameter.has_bool_param(), "parameter ", name, " must be a bool_param");
   return parameter.bool_param();
+}
+
+// Parameters that say how HTTP carries tensors come from clients that send the same over gRPC.
+void check_names(const Parameters& parameters, std::string_view kind, const std::string& tensor,
+                 const std::vector<std::string>& known) {
+  for (const auto& [name, parameter] : parameters) {
+    if (name == "content_type") check_content_type(parameter.string_param());
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      refuse_unknown("parameter", name, cat(kind, " ", tensor), known);
+  }
 }
 
 // ---- shared memory ----
@@ -206,6 +218,7 @@ void decode_inputs(const ModelInferRequest& message, const SharedMemoryRegions& 
     require_dimensions(tensor.name, static_cast<size_t>(input.shape_size()));
     tensor.shape.assign(input.shape().begin(), input.shape().end());
     const int64_t count = element_count(tensor.shape);
+    check_names(input.parameters(), "input", input.name(), input_parameters());
 
     if (const auto region = region_of(input.parameters(), input.name())) {
       EMBLEM_REQUIRE(!input.has_contents(), "input ", input.name(),
@@ -237,6 +250,7 @@ void decode_outputs(const ModelInferRequest& message, const SharedMemoryRegions&
   for (const auto& output : message.outputs()) {
     require_name("an output", output.name());
     RequestedOutput wanted{.name = output.name()};
+    check_names(output.parameters(), "output", output.name(), output_parameters());
     if (const InferParameter* classes = find(output.parameters(), "classification")) {
       const uint64_t count = unsigned_parameter(*classes, "classification");
       EMBLEM_REQUIRE(count > 0 && count <= std::numeric_limits<int32_t>::max(),
@@ -276,13 +290,13 @@ void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) 
       require_name("parameter filter", parameter.string_param());
       decoded.request->filter = parameter.string_param();
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
-      EMBLEM_REQUIRE(!is_set(parameter), "parameter ", name,
-                     " is set, but models here keep no state between requests; remove it");
+      check_sequence_parameter(name, is_set(parameter));
     } else if (name == "triton_enable_empty_final_response") {
       decoded.marks_final_response = bool_parameter(parameter, name);
-    } else {
-      EMBLEM_REQUIRE(!name.starts_with("triton_"), "parameter ", name,
-                     " is unknown; names that begin with triton_ are reserved");
+    } else if (name == "content_type") {
+      check_content_type(parameter.string_param());
+    } else if (name != "binary_data_output") {  // which clients of HTTP send over gRPC, too
+      refuse_unknown("parameter", name, "the request", request_parameters());
     }
   }
 }
@@ -290,9 +304,10 @@ void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) 
 }  // namespace
 
 DecodedInfer decode_infer(std::shared_ptr<const ModelInferRequest> message,
-                          const SharedMemoryRegions& regions, MemoryBudget* budget) {
+                          const SharedMemoryRegions& regions, MemoryBudget* budget,
+                          size_t message_bytes) {
   auto memory = std::make_shared<RequestMemory>();
-  if (budget != nullptr) memory->lease = MemoryBudget::Lease(*budget);
+  memory->lease = lease_of(budget, message_bytes);
   require_name("a model", message->model_name());
   require_name("a version", message->model_version());
   EMBLEM_REQUIRE(message->id().size() <= kMostIdBytes, "the id has ", message->id().size(),

@@ -29,9 +29,11 @@ struct DecodedInfer {
 // The request's inputs point into the message and into copies of shared memory; `memory` of the
 // request keeps both, and what they take of `budget` (null: none) beyond the message. Throws
 // kInvalidArgument for what contradicts itself: counts and sizes, data types, shapes, both kinds of
-// contents, parameters of wrong types, unknown regions; kUnavailable when the budget is exhausted.
+// contents, parameters of wrong types or unknown, unknown regions; as MemoryBudget::Lease::grow,
+// where the message has `message_bytes` of the budget.
 DecodedInfer decode_infer(std::shared_ptr<const inference::ModelInferRequest> message,
-                          const SharedMemoryRegions& regions, MemoryBudget* budget = nullptr);
+                          const SharedMemoryRegions& regions, MemoryBudget* budget = nullptr,
+                          size_t message_bytes = 0);
 
 // Writes outputs to shared memory where the request said so and everything else into `message`.
 // Throws kInvalidArgument when an output does not fit its region; then `message` is unusable.

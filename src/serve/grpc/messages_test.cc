@@ -107,7 +107,9 @@ TEST(GrpcMessages, ParametersReachTheRequest) {
   parameters["top_k"].set_int64_param(7);
   parameters["filter"].set_string_param("new,cheap");
   parameters["triton_enable_empty_final_response"].set_bool_param(true);
-  parameters["of_the_client_itself"].set_string_param("x");
+  parameters["binary_data_output"].set_bool_param(true);
+  parameters["content_type"].set_string_param("np");
+  (*message->mutable_inputs(0)->mutable_parameters())["binary_data_size"].set_int64_param(8);
   message->add_outputs()->set_name("OUT");
   auto& classes = *message->mutable_outputs(0)->mutable_parameters();
   classes["classification"].set_int64_param(2);
@@ -183,13 +185,30 @@ TEST(GrpcMessages, BadParametersAreRefused) {
   EXPECT_THAT(with("sequence_id", [](auto& p) { p.set_uint64_param(1); }), HasSubstr("no state"));
   EXPECT_THAT(with("sequence_id", [](auto& p) { p.set_string_param("a"); }), HasSubstr("no state"));
   EXPECT_THAT(with("sequence_end", [](auto& p) { p.set_bool_param(true); }), HasSubstr("no state"));
-  EXPECT_THAT(with("triton_other", [](auto& p) { p.set_bool_param(true); }), HasSubstr("reserved"));
+  EXPECT_THAT(with("triton_other", [](auto& p) { p.set_bool_param(true); }), HasSubstr("unknown"));
   EXPECT_THAT(with("priority", [](auto& p) { p.set_int64_param(-1); }), HasSubstr("at least 0"));
   EXPECT_THAT(with("timeout", [](auto& p) { p.set_string_param("5"); }), HasSubstr("whole number"));
   EXPECT_THAT(with("top_k", [](auto& p) { p.set_string_param("5"); }), HasSubstr("whole number"));
   EXPECT_THAT(with("filter", [](auto& p) { p.set_bool_param(true); }), HasSubstr("string_param"));
   EXPECT_THAT(with("triton_enable_empty_final_response", [](auto& p) { p.set_int64_param(1); }),
               HasSubstr("bool_param"));
+}
+
+TEST(GrpcMessages, UnknownParametersAreRefusedWithTheNearest) {
+  Message m = one_raw_input();
+  (*m->mutable_parameters())["top-k"].set_int64_param(5);
+  EXPECT_THAT(refusal(m), HasSubstr("parameter \"top-k\" of the request is unknown; did you mean "
+                                    "\"top_k\"? (known: priority, timeout, top_k, "));
+  m = one_raw_input();
+  (*m->mutable_inputs(0)->mutable_parameters())["shared_region"].set_string_param("r");
+  EXPECT_THAT(refusal(m), HasSubstr("of input A is unknown; did you mean \"shared_memory_region\""));
+  m = one_raw_input();
+  m->add_outputs()->set_name("y");
+  (*m->mutable_outputs(0)->mutable_parameters())["clasification"].set_int64_param(2);
+  EXPECT_THAT(refusal(m), HasSubstr("of output y is unknown; did you mean \"classification\"?"));
+  m = one_raw_input();
+  (*m->mutable_parameters())["content_type"].set_string_param("base64");
+  EXPECT_THAT(refusal(m), HasSubstr("expected np, pd or str"));
 }
 
 TEST(GrpcMessages, BadSharedMemoryIsRefused) {

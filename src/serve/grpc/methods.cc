@@ -13,7 +13,7 @@ using Kind = GrpcMethod::Kind;
 
 template <class Request>
 Parsed<Request> read(const GrpcFrontEnd& front, std::span<const std::byte> bytes) {
-  Parsed<Request> request{lease_of(front.options.memory_budget), {}};
+  Parsed<Request> request{lease_of(front.options.memory_budget, bytes.size()), {}};
   request.lease.grow(2 * bytes.size());  // for copies that a call may make of what it was sent
   parse(bytes, request);
   return request;

@@ -25,6 +25,8 @@ constexpr size_t kWriteBytes = size_t{1} << 20;  // at once
 constexpr std::chrono::milliseconds kLingering = std::chrono::seconds(1);
 // Time for a last request of an idle client, after the server has begun to drain.
 constexpr std::chrono::milliseconds kLastRequest = std::chrono::seconds(1);
+// How much longer than a connection without a request one with half a request may be idle.
+constexpr std::chrono::milliseconds kStalled = std::chrono::seconds(1);
 constexpr Clock::time_point kNever = Clock::time_point::max();
 
 std::optional<size_t> parse_length(std::string_view text) {
@@ -80,10 +82,23 @@ class Connection final : public StreamConnection<Connection<Stream>, Stream> {
     this->leave(this->shared_from_this());
   }
 
-  // A head that does not arrive keeps no one else out.
+  // What waits for the client keeps no one else out: a head or a body that does not arrive, an
+  // answer that is not read. The latter two give way after connections without a request.
   std::optional<Clock::time_point> idle_since() const override {
-    const bool is_idle = phase_ == Phase::kIdle || phase_ == Phase::kHead;
-    return is_idle ? std::optional(idle_since_) : std::nullopt;
+    switch (phase_) {
+      case Phase::kIdle:
+      case Phase::kHead:
+        return idle_since_;
+      case Phase::kBody:
+      case Phase::kWriting:
+      case Phase::kLingering:
+        return progress_ + kStalled;
+      case Phase::kHandling:
+      case Phase::kFinishing:
+      case Phase::kClosed:
+        break;
+    }
+    return std::nullopt;
   }
 
   void check_deadline(Clock::time_point now) override {
@@ -227,6 +242,7 @@ class Connection final : public StreamConnection<Connection<Stream>, Stream> {
     const bool waits = equal_ignoring_case(expected, "100-continue");
     if (!expected.empty() && !waits) return refuse(417, "only Expect: 100-continue is understood");
     phase_ = Phase::kBody;
+    progress_ = http_.options.clock();
     set_deadline(http_.options.read_timeout);
     // Where the first tensor begins, if the body is not compressed.
     const size_t aligned_at = encoding_ == ContentEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
@@ -362,6 +378,7 @@ class Connection final : public StreamConnection<Connection<Stream>, Stream> {
     if (shared_.draining || (is_at_end_ && !reader_.has_input())) keeps_alive_ = false;
     head_ = response_head(response_, bytes, keeps_alive_);
     phase_ = Phase::kWriting;
+    progress_ = http_.options.clock();
     set_deadline(http_.options.read_timeout);
     if (is_head_only_ || bytes <= kSmallResponse) {
       if (!is_head_only_) append_body_to_head();
@@ -444,7 +461,9 @@ class Connection final : public StreamConnection<Connection<Stream>, Stream> {
   // fast beginning.
   void extend_deadline(size_t bytes) {
     const auto added = std::chrono::microseconds(bytes * 1'000'000 / kSlowestBytesPerSecond);
-    deadline_ = std::min(deadline_ + added, http_.options.clock() + http_.options.read_timeout);
+    const Clock::time_point now = http_.options.clock();
+    if (bytes > 0) progress_ = now;
+    deadline_ = std::min(deadline_ + added, now + http_.options.read_timeout);
   }
 
   HttpShared& http_;
@@ -452,6 +471,7 @@ class Connection final : public StreamConnection<Connection<Stream>, Stream> {
   const bool is_local_;
   Phase phase_ = Phase::kIdle;
   Clock::time_point idle_since_ = http_.options.clock();
+  Clock::time_point progress_ = idle_since_;  // when bytes of a body or an answer last passed
   Clock::time_point deadline_ = idle_since_ + http_.options.read_timeout;  // of the handshake
 
   HttpRequestReader reader_;

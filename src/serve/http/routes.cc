@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/system/caught_error.h"
+#include "core/text/text.h"
 #include "serve/http/api/infer.h"
 #include "serve/http/api/metadata_json.h"
 #include "serve/http/message/request_object.h"
@@ -13,6 +14,7 @@
 #include "serve/http/status/status_page.h"
 #include "serve/protocol/encoding/base64.h"
 #include "serve/protocol/model_config.pb.h"
+#include "serve/protocol/request_names.h"
 #include "serve/protocol/slow_calls.h"
 #include "serve/protocol/status.h"
 
@@ -182,8 +184,19 @@ struct HttpRoutes::State {
     reply(std::move(response));
   }
 
+  // Of probes and scrapers, whose answer is the same in any case, a query may be anything.
+  static void refuse_query(const Route& route, const std::string& target) {
+    const std::string_view name = first_query_name(target);
+    if (name.empty() || route.api == Api::kHealth || route.api == Api::kMetrics) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                cat("parameter \"", printable(name.substr(0, kMostNameBytes)),
+                    "\" of the query is unknown: paths here have no query; parameters of a request "
+                    "are in \"parameters\" of its JSON"));
+  }
+
   void follow(const Route& route, HttpRequest request, std::vector<std::string> names,
               HttpReply reply) {
+    refuse_query(route, request.target);
     if (route.items) return change_items(request, names, *route.items, std::move(reply));
     if (!route.answer) return infer(request, names, std::move(reply));
     if (route.api == Api::kSharedMemory) access.require_shared_memory(request.is_local);
@@ -311,18 +324,18 @@ struct HttpRoutes::State {
       if (key == "ready")
         only_ready = json.boolean();
       else
-        json.skip();
+        refuse_unknown("member", key, "the request", {"ready"});
     });
     return json_response(repository_index_json(service.index(), only_ready));
   }
   HttpResponse load(const Call& call) {
     // Memory for texts as they grow, for what base64 stands for, and for a copy of it.
     constexpr size_t kTextsPerByte = 5;
-    MemoryBudget::Lease lease = lease_of(call.request.memory_budget);
+    MemoryBudget::Lease lease = lease_of(call.request.memory_budget, call.request.body.size());
     lease.grow(kTextsPerByte * call.request.body.size());
     std::map<std::string, std::string> parameters;
     read_object(call.request, [&](JsonReader& json, std::string_view key) {
-      if (key != "parameters") return json.skip();
+      if (key != "parameters") refuse_unknown("member", key, "the request", {"parameters"});
       json.object([&](std::string_view name) {
         const bool is_text = json.kind() == JsonReader::Kind::kString;
         std::string value =
@@ -336,7 +349,14 @@ struct HttpRoutes::State {
   }
   HttpResponse unload(const Call& call) {
     // Models have no dependents, so "unload_dependents" changes nothing.
-    read_object(call.request, [](JsonReader& json, std::string_view) { json.skip(); });
+    read_object(call.request, [](JsonReader& json, std::string_view key) {
+      if (key != "parameters") refuse_unknown("member", key, "the request", {"parameters"});
+      json.object([&](std::string_view name) {
+        if (name != "unload_dependents")
+          refuse_unknown("parameter", name, "the request", {"unload_dependents"});
+        json.boolean();
+      });
+    });
     service.unload(call.name(0));
     return empty_response(200);
   }
@@ -364,7 +384,7 @@ struct HttpRoutes::State {
         region.bytes = json.uint64();
         has_bytes = true;
       } else {
-        json.skip();
+        refuse_unknown("member", key, "the request", {"key", "offset", "byte_size"});
       }
     });
     EMBLEM_REQUIRE(has_key && has_bytes, "a region needs a \"key\" and a \"byte_size\"");
@@ -387,14 +407,14 @@ struct HttpRoutes::State {
           if (part == "b64")
             region.handle = decode_base64(json.string());
           else
-            json.skip();
+            refuse_unknown("member", part, "raw_handle", {"b64"});
         });
       } else if (key == "device_id") {
         region.device = json.int64();
       } else if (key == "byte_size") {
         region.bytes = json.uint64();
       } else {
-        json.skip();
+        refuse_unknown("member", key, "the request", {"raw_handle", "device_id", "byte_size"});
       }
     });
     regions.register_cuda(region);
@@ -420,7 +440,7 @@ struct HttpRoutes::State {
       try {
         HttpResponse answer;
         answer.content_type = "application/octet-stream";
-        answer.memory = std::make_shared<MemoryBudget::Lease>(lease_of(budget));
+        answer.memory = std::make_shared<MemoryBudget::Lease>(lease_of(budget, body.size()));
         answer.tensors.push_back(service.rows(body, *answer.memory));
         return answer;
       } catch (...) {

@@ -245,6 +245,28 @@ TEST_F(HttpRoutesTest, ManagesTheRepository) {
   EXPECT_EQ(client_.post("/v2/repository/mine/index").status, 501);
 }
 
+TEST_F(HttpRoutesTest, UnknownNamesInBodiesAndQueriesAreRefused) {
+  const auto refused = [&](const std::string& path, const std::string& body) {
+    const TestResponse response = client_.post(path, body);
+    EXPECT_EQ(response.status, 400) << path << " " << body;
+    return response.body;
+  };
+  EXPECT_THAT(refused("/v2/repository/index", R"({"redy":true})"),
+              HasSubstr("member \\\"redy\\\" of the request is unknown; did you mean \\\"ready"));
+  EXPECT_THAT(refused("/v2/repository/models/sum/load", R"({"config":"{}"})"),
+              HasSubstr("is unknown (known: parameters)"));
+  EXPECT_THAT(refused("/v2/repository/models/sum/unload", R"({"parameters":{"dependents":true}})"),
+              HasSubstr("did you mean \\\"unload_dependents"));
+  EXPECT_THAT(refused("/v2/systemsharedmemory/region/r/register", R"({"size":4096})"),
+              HasSubstr("did you mean \\\"byte_size"));
+  EXPECT_THAT(refused("/v2/models/sum/infer?top_k=3", R"({"inputs":[]})"),
+              HasSubstr("parameter \\\"top_k\\\" of the query is unknown"));
+  EXPECT_EQ(client_.get("/v2/models/sum/stats?version=2").status, 400);
+  EXPECT_EQ(service_.loads + service_.unloads, 0);
+  for (const char* path : {"/v2/health/ready?probe=1", "/metrics?format=text", "/?", "/v2?"})
+    EXPECT_EQ(client_.get(path).status, 200) << path;
+}
+
 TEST_F(HttpRoutesTest, ChangesItemsOfAModel) {
   const std::string ids =
       R"({"inputs":[{"name":"ids","shape":[1],"datatype":"INT64","data":[7]}]})";

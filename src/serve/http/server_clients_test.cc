@@ -105,16 +105,35 @@ TEST(HttpClientsTest, AboveTheBudgetRequestsAreRefused) {
     TestClient client(server.port());
     client.send(bytes);
     const TestResponse refused = client.receive();
-    EXPECT_EQ(refused.status, 503);
-    EXPECT_EQ(refused.header("retry-after"), "1");
+    EXPECT_EQ(refused.status, 413) << "it never fits";
+    EXPECT_EQ(refused.header("retry-after"), "");
     EXPECT_THAT(refused.body, HasSubstr("--max-memory"));
     EXPECT_TRUE(client.is_closed_by_server());
   }
   TestClient client(server.port());
   const std::string bomb = compressed(std::string(50'000'000, 'a'), ContentEncoding::kGzip);
-  EXPECT_EQ(client.post("/z", bomb, "Content-Encoding: gzip\r\n").status, 503);
+  EXPECT_EQ(client.post("/z", bomb, "Content-Encoding: gzip\r\n").status, 413);
   EXPECT_EQ(client.post("/x", "small").body, "POST /x small");  // its body was read to the end
   EXPECT_TRUE(becomes_true([&] { return budget.used() == 0; }));
+}
+
+TEST(HttpClientsTest, WhatFitsLaterIsToBeTriedAgain) {
+  MemoryBudget budget(1'000'000);
+  HttpServerOptions options;
+  options.memory_budget = &budget;
+  EchoServer server(options);
+  MemoryBudget::Lease others(budget);
+  others.grow(900'000);
+  {
+    TestClient client(server.port());
+    client.send(TestClient::text("POST", "/x", std::string(300'000, 'x')));
+    const TestResponse refused = client.receive();
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_EQ(refused.header("retry-after"), "1");
+    EXPECT_THAT(refused.body, HasSubstr("try again later"));
+  }
+  others.shrink(others.bytes());
+  EXPECT_EQ(TestClient(server.port()).post("/x", std::string(300'000, 'x')).status, 200);
 }
 
 TEST(HttpClientsTest, BodiesCountUntilTheyAreAnswered) {

@@ -311,6 +311,34 @@ TEST(HttpServerTest, ANewConnectionTakesThePlaceOfTheOneThatIsIdleTheLongest) {
   EXPECT_EQ(clients[2]->get("/").status, 200);
 }
 
+TEST(HttpServerTest, AStalledBodyGivesWayAfterConnectionsWithoutARequest) {
+  TestClock clock;  // stands still
+  HttpServerOptions options = timed(clock, 1h, 1h);
+  options.max_connections = 4;
+  EchoServer server(options);
+  std::vector<std::unique_ptr<TestClient>> stalled, late;
+  for (int i = 0; i < 3; ++i) {
+    stalled.push_back(std::make_unique<TestClient>(server.port()));
+    stalled.back()->send("POST /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                         "Content-Length: 100\r\n\r\n");
+    EXPECT_EQ(stalled.back()->receive().status, 100) << "the server waits for the body";
+  }
+  TestClient idle(server.port());
+  EXPECT_EQ(idle.get("/").status, 200);
+  const auto come = [&] {
+    late.push_back(std::make_unique<TestClient>(server.port()));
+    late.back()->send(TestClient::text("POST", "/hold", "new"));
+    server.wait_for_held(late.size());
+  };
+  come();
+  EXPECT_TRUE(idle.is_closed_by_server());
+  for (int i = 0; i < 3; ++i) come();
+  for (const auto& client : stalled) EXPECT_TRUE(client->is_closed_by_server());
+  EXPECT_EQ(TestClient(server.port()).get("/").status, 503) << "requests that run are not cut off";
+  server.release();
+  for (const auto& client : late) EXPECT_EQ(client->receive().status, 200);
+}
+
 TEST(HttpServerTest, DrainingFinishesWhatRunsAndClosesTheRest) {
   EchoServer server;
   TestClient idle(server.port()), busy(server.port());

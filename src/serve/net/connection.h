@@ -77,8 +77,10 @@ class NetConnection {
   // Closes now and cancels what is under way.
   virtual void close() = 0;
   virtual void check_deadline(std::chrono::steady_clock::time_point now) = 0;
-  // Since when nothing has been under way; nullopt while something is.
+  // Since when the server has waited for the client; nullopt while it works for it.
   virtual std::optional<std::chrono::steady_clock::time_point> idle_since() const = 0;
+
+  bool is_refused() const { return is_refused_; }
 
  protected:
   // Once, by close(); the caller holds a reference to the connection.

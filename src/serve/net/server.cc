@@ -48,12 +48,13 @@ std::vector<std::shared_ptr<NetConnection>> all_of(const NetThread& thread) {
   return {thread.connections.begin(), thread.connections.end()};
 }
 
-// The connection of the thread that has been idle the longest; null when none is.
+// The connection of the thread that has been idle the longest; null when none is. One that is only
+// told that it is refused has no place that another could take.
 std::shared_ptr<NetConnection> longest_idle(const NetThread& thread) {
   std::shared_ptr<NetConnection> oldest;
   Clock::time_point since = Clock::time_point::max();
   for (const auto& connection : thread.connections) {
-    const auto idle_since = connection->idle_since();
+    const auto idle_since = connection->is_refused() ? std::nullopt : connection->idle_since();
     if (!idle_since || *idle_since >= since) continue;
     since = *idle_since;
     oldest = connection;

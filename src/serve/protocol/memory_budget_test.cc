@@ -45,9 +45,39 @@ TEST(MemoryBudgetTest, SizesThatWouldOverflowAreRefused) {
     lease.grow(SIZE_MAX - 49);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(error.code(), ErrorCode::kTooLarge);
   }
   EXPECT_EQ(budget.used(), 50u);
+}
+
+TEST(MemoryBudgetTest, WhatNeverFitsIsToldApartFromWhatFitsLater) {
+  MemoryBudget budget(size_t{10} << 20);
+  MemoryBudget::Lease other(budget), body(budget);
+  other.grow(size_t{9} << 20);
+  const auto refusal = [](MemoryBudget::Lease& lease, size_t bytes) {
+    try {
+      lease.grow(bytes);
+    } catch (const Error& error) {
+      return std::pair(error.code(), std::string(error.what()));
+    }
+    return std::pair(ErrorCode::kInternal, std::string());
+  };
+  body.grow(size_t{1} << 20);
+  EXPECT_EQ(refusal(body, size_t{9} << 20),
+            std::pair(ErrorCode::kUnavailable,
+                      std::string("requests hold 10.00 MiB of the 10.00 MiB that they may hold together; "
+                                  "try again later, or start the server with a larger --max-memory")));
+  const std::pair never(
+      ErrorCode::kTooLarge,
+      std::string("the request needs 11.00 MiB of memory or more, but all requests together may hold "
+                  "10.00 MiB: send it in smaller parts, or start the server with a larger --max-memory"));
+  EXPECT_EQ(refusal(body, size_t{10} << 20), never);
+  MemoryBudget::Lease parsed(budget, body.bytes());
+  EXPECT_EQ(refusal(parsed, size_t{9} << 20).first, ErrorCode::kUnavailable);
+  EXPECT_EQ(refusal(parsed, size_t{10} << 20), never);
+  other.shrink(other.bytes());
+  body.grow(size_t{9} << 20);
+  EXPECT_EQ(budget.used(), budget.limit());
 }
 
 TEST(MemoryBudgetTest, NeverExceedsItsLimitWithManyThreads) {

@@ -19,6 +19,8 @@ int http_status(ErrorCode code) {
       return 401;
     case ErrorCode::kPermissionDenied:
       return 403;
+    case ErrorCode::kTooLarge:
+      return 413;
     case ErrorCode::kCorruption:
     case ErrorCode::kInternal:
       break;
@@ -37,6 +39,7 @@ int grpc_status(ErrorCode code) {
     case ErrorCode::kPermissionDenied:
       return 7;  // PERMISSION_DENIED
     case ErrorCode::kOutOfMemory:
+    case ErrorCode::kTooLarge:
       return 8;  // RESOURCE_EXHAUSTED
     case ErrorCode::kUnsupported:
       return 12;  // UNIMPLEMENTED

@@ -119,11 +119,14 @@ TEST_F(ModelServerTest, RefusesRequestsThatDoNotFit) {
   // Each would be a copy of the answer.
   EXPECT_THAT(refusal([](InferRequest& r) { r.outputs.assign(1000, {"probability"}); }),
               HasSubstr("expected at most 3 outputs but 1000 are requested"));
+  EXPECT_THAT(refusal([](InferRequest& r) { r.top_k = 3; }),
+              HasSubstr("model 'ctr' finds no items: remove the parameters top_k and filter"));
+  EXPECT_THAT(refusal([](InferRequest& r) { r.filter = "new"; }), HasSubstr("finds no items"));
   SmallRows outside = rows;
   outside.ids[3] = 50;
   EXPECT_THAT(error_of(infer(server, outside.request(0, 4))),
               AllOf(HasSubstr("row 1"), HasSubstr("id 50 is outside a static table")));
-  EXPECT_EQ(server.statistics("ctr", "").at(0).fail.count, 10u);
+  EXPECT_EQ(server.statistics("ctr", "").at(0).fail.count, 12u);
 }
 
 TEST_F(ModelServerTest, ARequestMayNameLogitsBesideTheOthers) {

@@ -13,6 +13,15 @@
 #include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
+namespace {
+
+size_t input_bytes(const InferRequest& request) {
+  size_t bytes = 0;
+  for (const InputTensor& tensor : request.inputs) bytes += tensor.data.size();
+  return bytes;
+}
+
+}  // namespace
 
 std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version,
                                         const std::string& folder,
@@ -90,7 +99,7 @@ void ModelVersion::check_size(const InferRequest& request, const RequestSize& si
 }
 
 ItemsChanged ModelVersion::change_items(const InferRequest& request, ItemChange change) {
-  MemoryBudget::Lease memory = lease_of(options_.memory);
+  MemoryBudget::Lease memory = lease_of(options_.memory, input_bytes(request));
   ItemsChanged changed = servable_->change_items(request, change, memory);
   changed.version = std::to_string(number_);
   return changed;
@@ -103,10 +112,14 @@ bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done
     EMBLEM_REQUIRE(request->outputs.size() <= outputs, "expected at most ", outputs,
                    outputs == 1 ? " output" : " outputs", " but ", request->outputs.size(),
                    " are requested from model '", request->model, "'");
+    EMBLEM_REQUIRE(servable_->has_items() || (!request->top_k && request->filter.empty()), "model '",
+                   request->model,
+                   "' finds no items: remove the parameters top_k and filter from the request");
     size = servable_->check(*request);
     check_size(*request, size);
     if (options_.memory != nullptr) {
-      request->answer_memory = std::make_shared<MemoryBudget::Lease>(*options_.memory);
+      request->answer_memory =
+          std::make_shared<MemoryBudget::Lease>(*options_.memory, input_bytes(*request));
       request->answer_memory->grow(size.answer_bytes + classified_bytes(*request, size) +
                                    2 * request->id.size());
     }

@@ -51,8 +51,7 @@ ValueRange CellReader::range_of(int64_t cell) const {
 }
 
 bool CellReader::is_missing(size_t at) const {
-  return is_missing_at(column_, at) ||
-         (column_.type == ColumnType::kInt64 && column_.ints[at] == kMissingId);
+  return is_missing_at(column_, at);
 }
 
 ValueRange CellReader::values(int64_t cell) const {

@@ -7,6 +7,7 @@
 #include "data/feature/label_reader.h"
 #include "data/format/decoder.h"
 #include "data/format/text/csv_types.h"
+#include "data/format/text/number_text.h"
 #include "data/format/text/text_scan.h"
 #include "emblem/error.h"
 
@@ -25,7 +26,9 @@ bool number_at(const Column& column, size_t at, float& value) {
     case ColumnType::kText:
       break;
   }
-  return parse_any_float(text_at(column, at), value);
+  const bool is_number = parse_any_float(text_at(column, at), value);
+  if (is_missing_number(value)) value = kMissing;
+  return is_number;
 }
 
 }  // namespace

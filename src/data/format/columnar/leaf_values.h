@@ -34,16 +34,9 @@ inline int64_t integer_of(double value, int64_t index, std::vector<ValueProblem>
   return integer;
 }
 
-// NaN and the smallest int64 are missing.
 template <class T>
 void append_number_text(T value, Column& out) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isnan(value)) write_number(value, out.text);
-  } else if constexpr (std::is_same_v<T, int64_t>) {
-    if (value != kMissingId) write_integer(value, out.text);
-  } else {
-    write_integer(value, out.text);
-  }
+  write_value(value, out.text);
   out.text_ends.push_back(static_cast<uint32_t>(out.text.size()));
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/text/text.h"
 #include "data/format/text/csv_types.h"
+#include "data/format/text/number_text.h"
 #include "data/format/text/spelling.h"
 #include "data/format/text/text_scan.h"
 #include "emblem/error.h"
@@ -59,6 +60,16 @@ const char* expected_literal(const ValueType& values) {
 }
 
 }  // namespace
+
+bool is_missing(const ValueBounds::Value& value) {
+  return std::visit(
+      [](const auto& is) {
+        using T = std::decay_t<decltype(is)>;
+        if constexpr (std::is_arithmetic_v<T>) return is_missing_number(is);
+        return false;
+      },
+      value);
+}
 
 RowFilter::Literal RowFilter::literal_of(std::string_view text) {
   Literal literal;
@@ -194,25 +205,28 @@ bool RowFilter::keeps(const ValueBounds::Value& value) const {
 
 bool RowFilter::keeps(const Column& column, int64_t row) const {
   const auto at = static_cast<size_t>(row);
+  ValueBounds::Value value;
   switch (column.type) {
     case ColumnType::kInt64:
       if (column.is_marked_missing(at) || missing_.is_missing_value(column.ints[at])) return false;
-      return keeps(leaf_ == LeafType::kUnsigned
-                       ? ValueBounds::Value(static_cast<uint64_t>(column.ints[at]))
-                       : ValueBounds::Value(column.ints[at]));
-    case ColumnType::kFloat: {
-      const double value = column.floats[at];
-      return !std::isnan(value) && !missing_.is_missing_value(value) &&
-             keeps(ValueBounds::Value(value));
-    }
-    case ColumnType::kText:
+      value = column.ints[at];
+      if (leaf_ == LeafType::kUnsigned) value = static_cast<uint64_t>(column.ints[at]);
       break;
+    case ColumnType::kFloat:
+      value = static_cast<double>(column.floats[at]);
+      if (missing_.is_missing_value(std::get<double>(value))) return false;
+      break;
+    case ColumnType::kText: {
+      const std::string_view text = text_at(column, at);
+      if (text.empty() || missing_.is_missing(text, ColumnRequest())) return false;
+      if (leaf_ != LeafType::kDouble) return keeps(ValueBounds::Value(std::string(text)));
+      double number = 0;
+      if (!parse_double(text, number)) return false;
+      value = number;
+      break;
+    }
   }
-  const std::string_view text = text_at(column, at);
-  if (text.empty() || missing_.is_missing(text, ColumnRequest())) return false;
-  if (leaf_ != LeafType::kDouble) return keeps(ValueBounds::Value(std::string(text)));
-  double number = 0;
-  return parse_double(text, number) && !std::isnan(number) && keeps(ValueBounds::Value(number));
+  return !is_missing(value) && keeps(value);
 }
 
 bool RowFilter::may_keep(const ValueBounds& bounds) const {

@@ -21,6 +21,9 @@ struct ValueBounds {
   Value smallest, largest;
 };
 
+// Whether a number stands for a missing value (data/format/text/number_text.h).
+bool is_missing(const ValueBounds::Value& value);
+
 // "column OP value", where OP is one of = == != < <= > >=, or "column in [a, b]", "column not in
 // [a, b]". Text may be in quotes, and must be where a list's text has commas, or where a column
 // without a type has text that looks like a number, a bool or a date. A missing value fulfils no

@@ -107,6 +107,14 @@ TEST(RowFilter, AMissingValueFulfilsNoCondition) {
   EXPECT_FALSE(filter("id not in [1]", LeafType::kInteger).keeps(column, 0));
 }
 
+TEST(RowFilter, TheSmallestInt64IsAMissingValue) {
+  constexpr int64_t kSmallest = std::numeric_limits<int64_t>::min();
+  EXPECT_FALSE(keeps("id < 5", kSmallest));
+  EXPECT_TRUE(keeps("id < 5", kSmallest + 1));
+  EXPECT_FALSE(keeps("price < 5", static_cast<float>(kSmallest)));
+  EXPECT_TRUE(keeps("id > 5", uint64_t{1} << 63)) << "unsigned, it is another number";
+}
+
 // For every condition and all bounds over a few values: a part is skipped only if none of its
 // values is kept.
 TEST(RowFilter, BoundsNeverHideARow) {

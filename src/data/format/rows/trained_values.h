@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 
@@ -11,9 +10,6 @@
 #include "data/format/value_type.h"
 
 namespace emblem {
-
-// An id that is missing, wherever ids are integers: in files as in requests.
-inline constexpr int64_t kMissingId = std::numeric_limits<int64_t>::min();
 
 struct TrainedValues {
   ValueType type;     // kUnknown: not recorded

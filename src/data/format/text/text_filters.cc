@@ -1,7 +1,6 @@
 #include "data/format/text/text_filters.h"
 
 #include <charconv>
-#include <cmath>
 
 #include "core/text/text.h"
 #include "data/format/text/spelling.h"
@@ -105,8 +104,7 @@ bool TextFilters::keep(size_t i, std::string_view text, std::string& problem) co
                   "s (to compare text, put the values of the filter in quotes)");
     return false;
   }
-  const auto* number = std::get_if<double>(&value);
-  return (number == nullptr || !std::isnan(*number)) && filter.keeps(value);
+  return !is_missing(value) && filter.keeps(value);
 }
 
 }  // namespace emblem

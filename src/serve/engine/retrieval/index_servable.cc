@@ -81,6 +81,7 @@ class IndexServable final : public Servable {
   std::string problem() const override { return tower_->problem(); }
   std::string metrics(const std::string& labels) const override { return tower_->metrics(labels); }
   bool may_block() const override { return tower_->may_block(); }
+  bool has_items() const override { return true; }
 
   RequestSize check(const InferRequest& request) const override {
     check_outputs(request);

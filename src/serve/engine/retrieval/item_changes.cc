@@ -17,6 +17,8 @@ constexpr const char *kIds = "ids", *kVectors = "vectors", *kAttributes = "attri
 class ChangedItems {
  public:
   ChangedItems(const InferRequest& request, ItemChange change) {
+    EMBLEM_REQUIRE(!request.top_k && request.filter.empty() && request.outputs.empty(),
+                   "a change of items has inputs alone, and no outputs, top_k or filter");
     for (const InputTensor& tensor : request.inputs) {
       const bool is_put = change == ItemChange::kPut;
       const InputTensor** const place = tensor.name == kIds                    ? &ids_

@@ -1,10 +1,12 @@
 #include "serve/http/api/infer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "serve/http/api/json_tensor.h"
 #include "serve/protocol/encoding/json_reader.h"
 #include "serve/protocol/encoding/json_writer.h"
+#include "serve/protocol/request_names.h"
 
 namespace emblem {
 namespace {
@@ -39,10 +41,15 @@ bool take_null(JsonReader& reader) {
   return true;
 }
 
-TensorParameters read_tensor_parameters(JsonReader& reader, bool may_use_regions) {
+// `known` names are those of an input or of an output, which is `owner`.
+TensorParameters read_tensor_parameters(JsonReader& reader, bool may_use_regions,
+                                        std::string_view owner,
+                                        const std::vector<std::string>& known) {
   TensorParameters parameters;
   if (take_null(reader)) return parameters;
   reader.object([&](std::string_view key) {
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      refuse_unknown("parameter", key, owner, known);
     if (key == "binary_data_size") {
       parameters.binary_data_size = reader.uint64();
     } else if (key == "binary_data") {
@@ -61,8 +68,8 @@ TensorParameters read_tensor_parameters(JsonReader& reader, bool may_use_regions
       parameters.region_bytes = reader.uint64();
     } else if (key == "shared_memory_offset") {
       parameters.region_offset = reader.uint64();
-    } else {
-      reader.skip();
+    } else if (key == "content_type") {
+      check_content_type(reader.string(kMostNameBytes));
     }
   });
   return parameters;
@@ -83,7 +90,7 @@ class RequestReader {
         json_(text_of(json_part(http))),
         binary_(http.body.subspan(json_part(http).size())) {
     memory_.body = http.memory;
-    if (http.memory_budget != nullptr) memory_.lease = MemoryBudget::Lease(*http.memory_budget);
+    memory_.lease = lease_of(http.memory_budget, http.body.size());
   }
 
   InferCall read() {
@@ -99,8 +106,10 @@ class RequestReader {
         if (!take_null(json_)) request_->id = json_.string(kMostIdBytes);
       } else if (key == "parameters") {
         if (!take_null(json_)) json_.object([&](std::string_view name) { read_parameter(name); });
+      } else if (key == "model_name" || key == "model_version") {
+        json_.skip();  // clients of KServe repeat what the path says
       } else {
-        json_.skip();
+        refuse_unknown("member", key, "the request", {"id", "parameters", "inputs", "outputs"});
       }
     });
     json_.end();
@@ -135,13 +144,14 @@ class RequestReader {
     } else if (name == "filter") {
       request_->filter = json_.string(kMostNameBytes);
     } else if (name == "sequence_id") {
-      const bool none =
-          json_.kind() == JsonReader::Kind::kString ? json_.string().empty() : json_.uint64() == 0;
-      if (!none) throw Error(ErrorCode::kUnsupported, "sequences of requests are not supported");
+      const bool is_text = json_.kind() == JsonReader::Kind::kString;
+      check_sequence_parameter(name, is_text ? !json_.string().empty() : json_.uint64() != 0);
+    } else if (name == "sequence_start" || name == "sequence_end") {
+      check_sequence_parameter(name, json_.boolean());
+    } else if (name == "content_type") {
+      check_content_type(json_.string(kMostNameBytes));
     } else {
-      EMBLEM_REQUIRE(!name.starts_with("triton_"), "parameter ", name,
-                     " is reserved; names with triton_ cannot be sent over HTTP");
-      json_.skip();
+      refuse_unknown("parameter", name, "the request", request_parameters());
     }
   }
 
@@ -172,12 +182,14 @@ class RequestReader {
           input.shape.push_back(json_.int64());
         });
       } else if (key == "parameters") {
-        parameters = read_tensor_parameters(json_, http_.may_use_regions);
+        parameters = read_tensor_parameters(json_, http_.may_use_regions,
+                                            cat("input ", input.name), input_parameters());
       } else if (key == "data") {
         EMBLEM_REQUIRE(!values && input.data.empty(), "input ", input.name, " has its data twice");
         values = has_type && has_shape && !input.name.empty() ? decode(json_, input) : json_.raw();
       } else {
-        json_.skip();
+        refuse_unknown("member", key, cat("input ", input.name),
+                       {"name", "datatype", "shape", "parameters", "data"});
       }
     });
     EMBLEM_REQUIRE(!input.name.empty(), "an input has no \"name\"");
@@ -230,9 +242,10 @@ class RequestReader {
       if (key == "name") {
         form.name = json_.string(kMostNameBytes);
       } else if (key == "parameters") {
-        parameters = read_tensor_parameters(json_, http_.may_use_regions);
+        parameters = read_tensor_parameters(json_, http_.may_use_regions,
+                                            cat("output ", form.name), output_parameters());
       } else {
-        json_.skip();
+        refuse_unknown("member", key, cat("output ", form.name), {"name", "parameters"});
       }
     });
     EMBLEM_REQUIRE(!form.name.empty(), "an output has no \"name\"");

@@ -61,9 +61,9 @@ TEST(ReadInferRequestTest, TakesJsonWithItsParameters) {
   const InferCall call = read(R"({"id":"x","inputs":[
       {"name":"A","shape":[1,2],"datatype":"FP32","data":[1,2.5]},
       {"data":[["u"]],"name":"S","parameters":null,"shape":[1,1],"datatype":"BYTES"}],
-      "parameters":{"priority":3,"timeout":1500,"sequence_id":0,"mine":{"a":[1]},
-        "top_k":7,"filter":"new,cheap"},
-      "outputs":[{"name":"Y","parameters":{"classification":2}}],"more":1})");
+      "parameters":{"priority":3,"timeout":1500,"sequence_id":0,"content_type":"pd",
+        "sequence_start":false,"sequence_end":false,"top_k":7,"filter":"new,cheap"},
+      "outputs":[{"name":"Y","parameters":{"classification":2}}],"model_name":"m"})");
   const InferRequest& request = *call.request;
   EXPECT_EQ(request.model, "m");
   EXPECT_EQ(request.version, "3");
@@ -141,12 +141,34 @@ TEST(ReadInferRequestTest, RefusesMalformedRequestsByNamingWhatIsWrong) {
   expect_refused(R"({"inputs":[],"outputs":[{}]})", "an output has no \"name\"");
   expect_refused(R"({"inputs":[],"outputs":[{"name":"y","parameters":{"classification":0}}]})",
                  "at least one class");
-  expect_refused(R"({"inputs":[],"parameters":{"triton_final":true}})", "triton_final is reserved");
-  expect_refused(R"({"inputs":[],"parameters":{"sequence_id":7}})", "sequences");
-  expect_refused(R"({"inputs":[],"parameters":{"sequence_id":"s"}})", "sequences");
+  expect_refused(R"({"inputs":[],"parameters":{"triton_final":true}})", "parameter \"triton_final\" of the request is unknown");
+  expect_refused(R"({"inputs":[],"parameters":{"sequence_id":7}})", "no state");
+  expect_refused(R"({"inputs":[],"parameters":{"sequence_id":"s"}})", "no state");
+  expect_refused(R"({"inputs":[],"parameters":{"sequence_start":true}})", "no state");
+  expect_refused(R"({"inputs":[],"parameters":{"content_type":"base64"}})", "expected np, pd or str");
   expect_refused(R"({"inputs":[],"parameters":{"priority":-1}})", "unsigned");
   expect_refused(R"({"inputs":[],"parameters":{"top_k":"ten"}})", "");
   expect_refused(R"({"inputs":[],"parameters":{"filter":1}})", "");
+}
+
+TEST(ReadInferRequestTest, RefusesUnknownNamesWithTheNearest) {
+  expect_refused(R"({"inputs":[],"parameters":{"top-k":5}})",
+                 "parameter \"top-k\" of the request is unknown; did you mean \"top_k\"? (known: "
+                 "priority, timeout, top_k, filter, binary_data_output, sequence_id, ");
+  expect_refused(R"({"inputs":[],"parameters":{"of_the_client_itself":1}})",
+                 "\"of_the_client_itself\" of the request is unknown (known: priority, ");
+  expect_refused(R"({"inputs":[],"parameter":{"top_k":5}})",
+                 "member \"parameter\" of the request is unknown; did you mean \"parameters\"?");
+  expect_refused(R"({"inputs":[{"name":"A","dtype":"FP32"}]})",
+                 "member \"dtype\" of input A is unknown; did you mean \"datatype\"?");
+  expect_refused(R"({"inputs":[{"name":"A","parameters":{"binary_size":8}}]})",
+                 "of input A is unknown; did you mean \"binary_data_size\"?");
+  expect_refused(R"({"inputs":[],"outputs":[{"name":"y","parameters":{"clasification":2}}]})",
+                 "of output y is unknown; did you mean \"classification\"?");
+  expect_refused(R"({"inputs":[],"outputs":[{"name":"y","classification":2}]})",
+                 "member \"classification\" of output y is unknown");
+  expect_refused(R"({"inputs":[],"parameters":{")" + std::string(5000, 'x') + R"(":1}})",
+                 "has 5000 bytes");
 }
 
 TEST(ReadInferRequestTest, RefusesBinarySectionsOfTheWrongSize) {

@@ -78,7 +78,7 @@ void HttpBodyBuffer::grow(size_t wanted) {
   const size_t first = std::min(kFirstBytes, size_ + std::max<size_t>(wanted, 1));
   const size_t bytes = std::min(limit_, std::max(first, size_ * 2));
   auto memory = std::make_shared<Memory>();
-  if (budget_ != nullptr) memory->lease = MemoryBudget::Lease(*budget_);
+  memory->lease = lease_of(budget_, beside_ + size_);  // until it is copied
   memory->lease.grow(bytes + kAlignment);
   memory->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes + kAlignment);
   const size_t address = reinterpret_cast<size_t>(memory->bytes.get()) + aligned_at_;
@@ -190,7 +190,7 @@ HttpBodyExpander::HttpBodyExpander(HttpBody compressed, ContentEncoding encoding
     : compressed_(std::move(compressed)),
       inflater_(std::make_unique<Inflater>(compressed_.bytes, encoding)),
       // One byte more shows what is too large.
-      expanded_(aligned_at, limit + 1, budget) {}
+      expanded_(aligned_at, limit + 1, budget, compressed_.bytes.size()) {}
 HttpBodyExpander::~HttpBodyExpander() = default;
 
 HttpBodyExpander::State HttpBodyExpander::step(size_t bytes) {

@@ -25,16 +25,16 @@ struct HttpBody {
 // first binary tensor begins.
 class HttpBodyBuffer {
  public:
-  // `budget`: null: none.
-  HttpBodyBuffer(size_t aligned_at, size_t limit, MemoryBudget* budget)
-      : aligned_at_(aligned_at), limit_(limit), budget_(budget) {}
+  // `budget`: null: none. `beside`: what the request holds of it besides.
+  HttpBodyBuffer(size_t aligned_at, size_t limit, MemoryBudget* budget, size_t beside = 0)
+      : aligned_at_(aligned_at), limit_(limit), budget_(budget), beside_(beside) {}
 
   size_t size() const { return size_; }
   size_t limit() const { return limit_; }
 
   // Where the next bytes go; empty only at the limit. The memory grows with what it holds, not with
-  // what is expected: to at most `wanted` and 64 KiB, or the double. Throws kUnavailable when that
-  // exceeds the budget. Bytes that were committed may move.
+  // what is expected: to at most `wanted` and 64 KiB, or the double. Throws as
+  // MemoryBudget::Lease::grow. Bytes that were committed may move.
   std::span<std::byte> prepare(size_t wanted);
   void commit(size_t bytes) { size_ += bytes; }
   // Throws as prepare; the bytes must fit into the limit.
@@ -50,6 +50,7 @@ class HttpBodyBuffer {
 
   size_t aligned_at_, limit_;
   MemoryBudget* budget_;
+  size_t beside_;
   std::shared_ptr<Memory> memory_;
   std::span<std::byte> room_;  // room in memory_, from the first byte on
   size_t size_ = 0;
@@ -71,7 +72,7 @@ class HttpBodyExpander {
 
   enum class State { kMore, kComplete, kTooLarge };
   // Expands up to `bytes` more. Throws kInvalidArgument when the bytes are not what the encoding
-  // says or end early, kUnavailable when the budget is exhausted.
+  // says or end early, and as MemoryBudget::Lease::grow.
   State step(size_t bytes);
   // The body after kComplete.
   HttpBody take();

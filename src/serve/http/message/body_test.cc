@@ -149,6 +149,10 @@ TEST(ContentEncodingTest, ChoosesWhatTheClientLikesBest) {
 TEST(HttpTargetTest, SplitsAndDecodes) {
   EXPECT_THAT(split_target("/"), ElementsAre());
   EXPECT_THAT(split_target("/v2?x=/y"), ElementsAre("v2"));
+  EXPECT_EQ(first_query_name("/v2?x=/y"), "x");
+  EXPECT_EQ(first_query_name("/v2?x&y=1"), "x");
+  EXPECT_EQ(first_query_name("/v2?"), "");
+  EXPECT_EQ(first_query_name("/v2"), "");
   EXPECT_THAT(split_target("/v2/models/my%20mod%C3%a9l/infer"),
               ElementsAre("v2", "models", "my mod\xC3\xA9l", "infer"));
 }

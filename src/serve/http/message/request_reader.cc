@@ -93,6 +93,7 @@ HttpRequestReader::State HttpRequestReader::begin_body(size_t aligned_at, size_t
     return State::kNeedMore;
   }
   return guarded([&] {
+    if (limits_.budget != nullptr) limits_.budget->require_can_fit(length);
     body_.emplace(aligned_at, static_cast<size_t>(length), limits_.budget);
     const std::string_view arrived = input().substr(0, length);
     body_->append(bytes_of(arrived));

@@ -57,4 +57,11 @@ std::vector<std::string> split_target(std::string_view target) {
   return names;
 }
 
+std::string_view first_query_name(std::string_view target) {
+  const size_t mark = target.find('?');
+  if (mark == std::string_view::npos) return {};
+  const std::string_view query = target.substr(mark + 1);
+  return query.substr(0, query.find_first_of("=&"));
+}
+
 }  // namespace emblem

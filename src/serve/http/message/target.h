@@ -12,4 +12,7 @@ namespace emblem {
 // control character, or wrongly encoded.
 std::vector<std::string> split_target(std::string_view target);
 
+// The name of the first parameter of the target's query: "x" of "/v2?x=1&y=2"; "": none.
+std::string_view first_query_name(std::string_view target);
+
 }  // namespace emblem
