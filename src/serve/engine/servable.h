@@ -15,6 +15,8 @@
 
 namespace emblem {
 
+class StoredColumns;
+
 // When the parts of a batch's work ended: copying requests in, computing, copying answers out.
 struct EngineTimes {
   std::chrono::steady_clock::time_point start, input_end, infer_end, output_end;
@@ -83,6 +85,8 @@ class Servable {
   virtual bool may_block() const { return false; }
 
   virtual std::unique_ptr<Engine> make_engine() const = 0;
+  // Columns that are stored with the items of an index; null: there is no index.
+  virtual std::shared_ptr<const StoredColumns> stored_columns() const { return nullptr; }
   // InferenceService::change_items of this version, which it does not set. `memory`: what is
   // allocated is taken from it before. May be called concurrently.
   virtual ItemsChanged change_items(const InferRequest& request, ItemChange /*change*/,

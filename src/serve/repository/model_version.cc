@@ -24,7 +24,7 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
     if (model.name == name) apply_ps_model(model, config, options.gpu);
   }
   return with_index(open_pipeline(name, version, folder, options, tables), version, folder,
-                    options.threads);
+                    options);
 }
 
 std::string ModelVersion::origin_of(const std::string& folder,

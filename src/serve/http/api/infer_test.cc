@@ -62,7 +62,8 @@ TEST(ReadInferRequestTest, TakesJsonWithItsParameters) {
       {"name":"A","shape":[1,2],"datatype":"FP32","data":[1,2.5]},
       {"data":[["u"]],"name":"S","parameters":null,"shape":[1,1],"datatype":"BYTES"}],
       "parameters":{"priority":3,"timeout":1500,"sequence_id":0,"mine":{"a":[1]},
-        "top_k":7,"filter":"new,cheap"},
+        "top_k":7,"filter":"new,cheap","probes":5,"then_rank":"r","candidates":70,
+        "rank_output":"p"},
       "outputs":[{"name":"Y","parameters":{"classification":2}}],"more":1})");
   const InferRequest& request = *call.request;
   EXPECT_EQ(request.model, "m");
@@ -72,6 +73,10 @@ TEST(ReadInferRequestTest, TakesJsonWithItsParameters) {
   EXPECT_EQ(request.timeout_us, 1500u);
   EXPECT_EQ(request.top_k, 7);
   EXPECT_EQ(request.filter, "new,cheap");
+  EXPECT_EQ(request.probes, 5);
+  EXPECT_EQ(request.then_rank, "r");
+  EXPECT_EQ(request.candidates, 70);
+  EXPECT_EQ(request.rank_output, "p");
   ASSERT_EQ(request.inputs.size(), 2u);
   EXPECT_THAT(values<float>(request.inputs[0].data), ElementsAre(1, 2.5f));
   EXPECT_EQ(text_of(request.inputs[1].data), std::string_view("\x01\0\0\0u", 5));
@@ -147,6 +152,8 @@ TEST(ReadInferRequestTest, RefusesMalformedRequestsByNamingWhatIsWrong) {
   expect_refused(R"({"inputs":[],"parameters":{"priority":-1}})", "unsigned");
   expect_refused(R"({"inputs":[],"parameters":{"top_k":"ten"}})", "");
   expect_refused(R"({"inputs":[],"parameters":{"filter":1}})", "");
+  expect_refused(R"({"inputs":[],"parameters":{"probes":1.5}})", "");
+  expect_refused(R"({"inputs":[],"parameters":{"then_rank":true}})", "");
 }
 
 TEST(ReadInferRequestTest, RefusesBinarySectionsOfTheWrongSize) {
