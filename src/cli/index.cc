@@ -8,6 +8,7 @@
 #include "core/math/half.h"
 #include "core/text/text.h"
 #include "retrieval/index.h"
+#include "serve/engine/retrieval/stored_columns.h"
 #include "serve/repository/export.h"
 #include "train/learner/lookup_report.h"
 #include "train/predict/item_vectors.h"
@@ -71,8 +72,9 @@ void run(const IndexArguments& options) {
                                           watch_pass("encoding items"));
   const Context cpu{.threads = workers.context.threads};
   const auto index = build_index(cpu, options, model.similarity, items);
+  const StoredColumns columns(options.columns.stored, items.ids, items.stored);
   const ExportedModel written = export_model(checkpoint, options.out, options.version, nullptr,
-                                             storage, store_lock_options(), index.get());
+                                             storage, store_lock_options(), index.get(), &columns);
   std::printf("wrote %s (step %ld, %s)%s\n", written.folder.c_str(),
               static_cast<long>(written.step),
               format_bytes(static_cast<double>(written.bytes)).c_str(),
@@ -132,6 +134,8 @@ void add_index(Command& program) {
                  "Type of the stored vectors");
   command.list("--attributes", options->columns.attributes, "NAME,...",
                "Columns of 1, 0, true or false that requests may filter items by; at most 64");
+  command.list("--columns", options->columns.stored, "NAME,...",
+               "Columns that are stored with the items, for models that rank them (then_rank)");
   add_device_options(command, *options);
   add_remote_options(command, options->remote);
   command.run_interruptible([options] {

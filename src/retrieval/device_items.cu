@@ -213,6 +213,7 @@ DeviceItems::DeviceItems(const Context& context, const ItemTable& items,
   to.ids = Buffer<int64_t>::from(context, items.ids);
   to.attributes = Buffer<uint64_t>::from(context, items.attributes);
   to.bounds = Buffer<ScoreBound>::from(context, {bounds.begin(), bounds.end()});
+  context.synchronize();  // searches have streams of their own
 }
 
 DeviceItems::~DeviceItems() = default;

@@ -77,6 +77,11 @@ int64_t Index::count() const {
   return count;
 }
 
+int64_t Index::lists() const {
+  const auto now = state();
+  return now->centroids == nullptr ? 0 : now->centroids->count();
+}
+
 int64_t Index::memory_bytes() const {
   const auto now = state();
   int64_t bytes = now->centroids == nullptr ? 0 : now->centroids->memory_bytes();

@@ -85,6 +85,7 @@ class Index {
   // Computes the first products of searches on a CPU.
   const cpu::TileKernel& kernel() const { return *kernel_; }
   int64_t count() const;
+  int64_t lists() const;  // of an ivf_flat with items; else 0
   int64_t memory_bytes() const;
 
   // The best k for each row of `queries`, in the order of scores (descending) and ids (ascending):
@@ -116,6 +117,8 @@ class Index {
   // kInvalidArgument for a folder of something else, one of a newer format, or a kind that the
   // device of `context` does not search.
   static std::unique_ptr<Index> load(const Context& context, const std::string& folder);
+  // Whether a saved index can be loaded with a context of a GPU. Throws as load() does.
+  static bool is_for_gpu(const std::string& folder);
 
  private:
   struct Part {

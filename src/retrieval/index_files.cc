@@ -13,6 +13,7 @@
 #include "core/text/text.h"
 #include "emblem/api.h"
 #include "emblem/error.h"
+#include "retrieval/device_items.h"
 #include "retrieval/index.h"
 
 namespace emblem {
@@ -124,6 +125,18 @@ IndexSettings settings_of(const Json& manifest) {
   return settings;
 }
 
+// What `read` gives; what it does not find in the manifest is damage.
+template <class Read>
+auto read_from(const SavedFolder& folder, const Read& read) {
+  try {
+    return read();
+  } catch (const Json::exception& error) {
+    folder.damaged(kManifest, json_problem(error.what()));
+  } catch (const std::invalid_argument& error) {
+    folder.damaged(kManifest, error.what());
+  }
+}
+
 void require_finite(const SavedFolder& folder, const char* file, const ItemRows& rows) {
   std::vector<float> row(static_cast<size_t>(rows.dim()));
   for (int64_t i = 0; i < rows.count(); ++i) {
@@ -209,9 +222,17 @@ void Index::save(const std::string& folder) const {
   to.finish(std::move(manifest));
 }
 
+bool Index::is_for_gpu(const std::string& path) {
+  const SavedFolder folder(path);
+  return read_from(folder, [&] {
+    const IndexSettings settings = settings_of(folder.manifest());
+    return settings.kind == IndexKind::kFlat && settings.dim <= cuda::DeviceItems::kMostDim;
+  });
+}
+
 std::unique_ptr<Index> Index::load(const Context& context, const std::string& path) {
   const SavedFolder folder(path);
-  try {
+  return read_from(folder, [&] {
     const IndexSettings settings = settings_of(folder.manifest());
     auto index = made_of(folder, kManifest, [&] { return std::make_unique<Index>(settings); });
     index->require_device(context);
@@ -251,11 +272,7 @@ std::unique_ptr<Index> Index::load(const Context& context, const std::string& pa
     }
     index->set_state(std::move(state));
     return index;
-  } catch (const Json::exception& error) {
-    folder.damaged(kManifest, json_problem(error.what()));
-  } catch (const std::invalid_argument& error) {
-    folder.damaged(kManifest, error.what());
-  }
+  });
 }
 
 }  // namespace emblem

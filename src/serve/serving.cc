@@ -135,7 +135,7 @@ struct Serving::State {
         check_splittable(config, where);
         const ModelOptions of_model = model_options(config, *describe_version(folder), where);
         return with_index(open_pipeline(name, version, folder, of_model, *table_servers), version,
-                          folder, of_model.threads);
+                          folder, of_model);
       };
     }
     return options;

@@ -15,6 +15,8 @@
 
 namespace emblem {
 
+class StoredColumns;
+
 // When the parts of a batch's work ended: copying requests in, computing, copying answers out.
 struct EngineTimes {
   std::chrono::steady_clock::time_point start, input_end, infer_end, output_end;
@@ -80,7 +82,7 @@ class Servable {
   // What a model configuration should say about the inputs beyond names and shapes.
   virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }
 
-  // Whether it finds items: requests may have the parameters top_k and filter.
+  // Whether it finds items: requests may have the parameters of a search.
   virtual bool has_items() const { return false; }
 
   // Throws kInvalidArgument when inputs or outputs do not fit the model. Messages never contain
@@ -90,6 +92,8 @@ class Servable {
   virtual bool may_block() const { return false; }
 
   virtual std::unique_ptr<Engine> make_engine() const = 0;
+  // Columns that are stored with the items of an index; null: there is no index.
+  virtual std::shared_ptr<const StoredColumns> stored_columns() const { return nullptr; }
   // InferenceService::change_items of this version, which it does not set. `memory`: what is
   // allocated is taken from it before. May be called concurrently.
   virtual ItemsChanged change_items(const InferRequest& request, ItemChange /*change*/,

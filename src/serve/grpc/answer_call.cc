@@ -22,7 +22,7 @@ class AnswerCall final : public GrpcCall {
   struct Work {
     Work(GrpcFrontEnd& front, GrpcDecoding its_message)
         : token(front.work), message(std::move(its_message)) {}
-    GrpcWork::Token token;
+    WorkCount::Token token;
     GrpcDecoding message;
   };
   struct Answer {

@@ -51,13 +51,14 @@ void GrpcCall::begin(const Http2Headers& headers, const Http2Peer& peer) {
   if (!status.ok()) finish(status);
 }
 
-void GrpcCall::authorize(const Http2Headers& headers) const {
+void GrpcCall::authorize(const Http2Headers& headers) {
   if (front_.options.access == nullptr) return;
   // Which of several counts is a matter of taste, also of proxies on the way.
   EMBLEM_REQUIRE(headers.count("authorization") <= 1, "duplicate authorization header");
   const Caller caller{headers.find("authorization"), is_local_,
                       [&](const std::string& name) { return headers.find(name); }};
   front_.options.access->require(method_.api, caller);
+  may_change_items_ = front_.options.access->opens(Api::kModelRepository, caller);
 }
 
 void GrpcCall::read_encodings(const Http2Headers& headers) {

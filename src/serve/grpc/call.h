@@ -83,11 +83,14 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
 
   GrpcFrontEnd& front_;
   const GrpcMethod& method_;
+  // Whether the client may change items, which the API of the repository opens.
+  bool may_change_items() const { return may_change_items_; }
+
   const bool is_local_;
   const ClientKey client_;
 
  private:
-  void authorize(const Http2Headers& headers) const;
+  void authorize(const Http2Headers& headers);
   void read_encodings(const Http2Headers& headers);
   void set_deadline(std::string_view timeout, boost::asio::io_context& context);
   void take(std::span<const std::byte> bytes);
@@ -110,6 +113,7 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   std::chrono::steady_clock::time_point receiving_since_;
   size_t received_ = 0;  // bytes since then
 
+  bool may_change_items_ = true;
   bool is_taking_ = false;         // messages, now
   bool has_ended_ = false;         // the client has sent all
   bool has_all_messages_ = false;  // and all of it has been taken

@@ -57,7 +57,7 @@ class InferCall final : public GrpcCall {
           call(std::move(its_call)),
           exchange(std::move(its_exchange)),
           message(std::move(its_message)) {}
-    GrpcWork::Token token;
+    WorkCount::Token token;
     const std::shared_ptr<InferCall> call;
     const std::shared_ptr<Exchange> exchange;
     GrpcDecoding message;
@@ -112,6 +112,7 @@ class InferCall final : public GrpcCall {
     if (!status.ok()) return respond(work, status, {});
     work->exchange->shared_outputs = std::move(decoded.shared_outputs);
     work->exchange->marks_final_response = decoded.marks_final_response;
+    if (decoded.change) return change_items(work, std::move(decoded.request), *decoded.change);
     decoded.request->cancelled = work->exchange->cancelled;
     decoded.request->arrived = work->arrived;
     front_.service.infer(std::move(decoded.request), [work](InferResult result) {
@@ -121,6 +122,34 @@ class InferCall final : public GrpcCall {
         log_caught("an answer over gRPC");
       }
     });
+  }
+
+  // Changes are made in the order in which they come.
+  void change_items(const WorkPointer& work, std::shared_ptr<const InferRequest> items,
+                    ItemChange change) {
+    const auto call = [work, items, change] {
+      InferCall& self = *work->call;
+      if (self.is_cancelled()) return;
+      inference::ModelInferResponse response;
+      const GrpcStatus status = status_from([&] {
+        encode(items->model, self.front_.service.change_items(*items, change), response);
+        response.set_id(items->id);
+      });
+      self.respond(work, status, std::move(response));
+    };
+    const GrpcStatus status = status_from([&] {
+      // Requests of a stream are decoded side by side.
+      EMBLEM_REQUIRE(!method_.takes_stream(),
+                     "items are changed by ModelInfer, not by ModelStreamInfer");
+      if (!may_change_items())
+        throw Error(ErrorCode::kPermissionDenied,
+                    cat("changing items needs access to the API ", name_of(Api::kModelRepository),
+                        ": its token or header"));
+      if (!front_.item_calls.add(call))
+        throw Error(ErrorCode::kUnavailable,
+                    "too many changes of items wait; send fewer at a time, with more items");
+    });
+    if (!status.ok()) respond(work, status, {});
   }
 
   void answer(const WorkPointer& work, InferResult result) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "core/text/text.h"
 #include "serve/protocol/request_names.h"
 
 namespace emblem {
@@ -47,6 +48,23 @@ uint64_t unsigned_parameter(const InferParameter& parameter, const std::string& 
   EMBLEM_REQUIRE(parameter.has_int64_param() && parameter.int64_param() >= 0, "parameter ", name,
                  " must be a whole number of at least 0 (int64_param or uint64_param)");
   return static_cast<uint64_t>(parameter.int64_param());
+}
+
+int64_t count_parameter(const InferParameter& parameter, const std::string& name) {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(std::min(unsigned_parameter(parameter, name), kMost));
+}
+
+const std::string& text_parameter(const InferParameter& parameter, const std::string& name) {
+  EMBLEM_REQUIRE(parameter.has_string_param(), "parameter ", name, " must be a string_param");
+  require_name(cat("parameter ", name).c_str(), parameter.string_param());
+  return parameter.string_param();
+}
+
+ItemChange item_change_of(const std::string& text) {
+  EMBLEM_REQUIRE(text == "put" || text == "remove", "parameter change_items is \"", printable(text),
+                 "\", expected put or remove");
+  return text == "put" ? ItemChange::kPut : ItemChange::kRemove;
 }
 
 bool bool_parameter(const InferParameter& parameter, const std::string& name) {
@@ -282,13 +300,19 @@ void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) 
     } else if (name == "timeout") {
       decoded.request->timeout_us = unsigned_parameter(parameter, name);
     } else if (name == "top_k") {
-      constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-      decoded.request->top_k =
-          static_cast<int64_t>(std::min(unsigned_parameter(parameter, name), kMost));
+      decoded.request->top_k = count_parameter(parameter, name);
     } else if (name == "filter") {
-      EMBLEM_REQUIRE(parameter.has_string_param(), "parameter ", name, " must be a string_param");
-      require_name("parameter filter", parameter.string_param());
-      decoded.request->filter = parameter.string_param();
+      decoded.request->filter = text_parameter(parameter, name);
+    } else if (name == "probes") {
+      decoded.request->probes = count_parameter(parameter, name);
+    } else if (name == "then_rank") {
+      decoded.request->then_rank = text_parameter(parameter, name);
+    } else if (name == "candidates") {
+      decoded.request->candidates = count_parameter(parameter, name);
+    } else if (name == "rank_output") {
+      decoded.request->rank_output = text_parameter(parameter, name);
+    } else if (name == "change_items") {
+      decoded.change = item_change_of(text_parameter(parameter, name));
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
       check_sequence_parameter(name, is_set(parameter));
     } else if (name == "triton_enable_empty_final_response") {
@@ -388,6 +412,15 @@ void encode(const DurationCount& duration, inference::StatisticDuration& message
 }
 
 }  // namespace
+
+void encode(const std::string& model, const ItemsChanged& changed,
+            inference::ModelInferResponse& message) {
+  message.set_model_name(model);
+  message.set_model_version(changed.version);
+  const std::string change_key = "change", items_key = "items";
+  (*message.mutable_parameters())[change_key].set_int64_param(changed.change);
+  (*message.mutable_parameters())[items_key].set_int64_param(changed.items);
+}
 
 void encode(const ModelMetadata& metadata, inference::ModelMetadataResponse& message) {
   message.set_name(metadata.name);

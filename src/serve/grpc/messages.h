@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct DecodedInfer {
   std::unique_ptr<InferRequest> request;
   std::vector<SharedOutput> shared_outputs;
   bool marks_final_response = false;  // the client asked for triton_final_response
+  // The request is no inference: its inputs are items (parameter change_items: put or remove).
+  std::optional<ItemChange> change = {};
 };
 
 // The request's inputs point into the message and into copies of shared memory; `memory` of the
@@ -43,6 +46,10 @@ void encode_response(InferResponse&& response, const std::vector<SharedOutput>& 
 // Says in the parameters of a tensor that its data is in shared memory.
 void name_shared_memory(google::protobuf::Map<std::string, inference::InferParameter>& parameters,
                         const std::string& region, uint64_t offset, uint64_t bytes);
+
+// The answer to a request that changed items of `model`.
+void encode(const std::string& model, const ItemsChanged& changed,
+            inference::ModelInferResponse& message);
 
 void encode(const ModelMetadata& metadata, inference::ModelMetadataResponse& message);
 void encode(const ModelStatistics& statistics, inference::ModelStatistics& message);

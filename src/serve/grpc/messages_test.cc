@@ -106,6 +106,10 @@ TEST(GrpcMessages, ParametersReachTheRequest) {
   parameters["sequence_start"].set_bool_param(false);
   parameters["top_k"].set_int64_param(7);
   parameters["filter"].set_string_param("new,cheap");
+  parameters["probes"].set_int64_param(5);
+  parameters["then_rank"].set_string_param("r");
+  parameters["candidates"].set_uint64_param(70);
+  parameters["rank_output"].set_string_param("p");
   parameters["triton_enable_empty_final_response"].set_bool_param(true);
   parameters["binary_data_output"].set_bool_param(true);
   parameters["content_type"].set_string_param("np");
@@ -118,6 +122,11 @@ TEST(GrpcMessages, ParametersReachTheRequest) {
   EXPECT_EQ(decoded.request->timeout_us, 2500u);
   EXPECT_EQ(decoded.request->top_k, 7);
   EXPECT_EQ(decoded.request->filter, "new,cheap");
+  EXPECT_EQ(decoded.request->probes, 5);
+  EXPECT_EQ(decoded.request->then_rank, "r");
+  EXPECT_EQ(decoded.request->candidates, 70);
+  EXPECT_EQ(decoded.request->rank_output, "p");
+  EXPECT_FALSE(decoded.change);
   EXPECT_TRUE(decoded.marks_final_response);
   EXPECT_EQ(decoded.request->outputs.at(0).classes, 2);
 }
@@ -190,6 +199,10 @@ TEST(GrpcMessages, BadParametersAreRefused) {
   EXPECT_THAT(with("timeout", [](auto& p) { p.set_string_param("5"); }), HasSubstr("whole number"));
   EXPECT_THAT(with("top_k", [](auto& p) { p.set_string_param("5"); }), HasSubstr("whole number"));
   EXPECT_THAT(with("filter", [](auto& p) { p.set_bool_param(true); }), HasSubstr("string_param"));
+  EXPECT_THAT(with("probes", [](auto& p) { p.set_int64_param(-1); }), HasSubstr("at least 0"));
+  EXPECT_THAT(with("then_rank", [](auto& p) { p.set_int64_param(1); }), HasSubstr("string_param"));
+  EXPECT_THAT(with("change_items", [](auto& p) { p.set_string_param("add"); }),
+              HasSubstr("is \"add\", expected put or remove"));
   EXPECT_THAT(with("triton_enable_empty_final_response", [](auto& p) { p.set_int64_param(1); }),
               HasSubstr("bool_param"));
 }

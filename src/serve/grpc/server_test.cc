@@ -418,6 +418,65 @@ TEST(GrpcServer, AsksForItsToken) {
   EXPECT_TRUE(call(*test.stub, &Stub::ServerReady, ServerReadyRequest(), ready).ok());
 }
 
+TEST(GrpcServer, ChangesItemsOfAModel) {
+  GrpcTestServer test;
+  ModelInferRequest request;
+  request.set_model_name("sum");
+  request.set_id("mine");
+  add_input(request, "ids", "INT64", {1});
+  request.add_raw_input_contents(raw_bytes<int64_t>({7}));
+  ModelInferResponse response;
+  const auto change = [&](const char* what) {
+    (*request.mutable_parameters())["change_items"].set_string_param(what);
+    return call(*test.stub, &Stub::ModelInfer, request, response);
+  };
+  ASSERT_TRUE(change("put").ok());
+  EXPECT_EQ(response.model_name(), "sum");
+  EXPECT_EQ(response.model_version(), "2");
+  EXPECT_EQ(response.id(), "mine");
+  EXPECT_EQ(response.parameters().at("change").int64_param(), 1);
+  EXPECT_EQ(response.parameters().at("items").int64_param(), 10);
+  EXPECT_EQ(response.outputs_size(), 0);
+  request.set_model_version("2");
+  ASSERT_TRUE(change("remove").ok());
+  EXPECT_EQ(change("add").error_code(), StatusCode::INVALID_ARGUMENT);
+  ClientContext context;
+  auto stream = test.stub->ModelStreamInfer(&context);
+  (*request.mutable_parameters())["change_items"].set_string_param("put");
+  stream->Write(request);
+  ModelStreamInferResponse of_stream;
+  ASSERT_TRUE(stream->Read(&of_stream));
+  EXPECT_THAT(of_stream.error_message(), HasSubstr("by ModelInfer"));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_THAT(test.service.changes(), ElementsAre("put sum/ ids", "remove sum/2 ids"));
+}
+
+// With a control token, that of inference is not enough.
+TEST(GrpcServer, ChangesOfItemsNeedWhatTheRepositoryNeeds) {
+  const Access tokens({.inference_token = "ask", .control_token = "change"}),
+      keys({.restricted = {{{Api::kModelRepository}, "admin", "yes"}}});
+  ModelInferRequest request;
+  request.set_model_name("sum");
+  add_input(request, "ids", "INT64", {1});
+  request.add_raw_input_contents(raw_bytes<int64_t>({7}));
+  (*request.mutable_parameters())["change_items"].set_string_param("put");
+  const auto status = [&](const Access& access, const char* name, const char* value) {
+    GrpcTestServer test({.access = &access});
+    ClientContext context;
+    if (name != nullptr) context.AddMetadata(name, value);
+    ModelInferResponse response;
+    const StatusCode code = test.stub->ModelInfer(&context, request, &response).error_code();
+    EXPECT_EQ(test.service.changes().size(), code == StatusCode::OK ? 1u : 0u);
+    return code;
+  };
+  EXPECT_EQ(status(tokens, nullptr, nullptr), StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(status(tokens, "authorization", "Bearer ask"), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(status(tokens, "authorization", "Bearer change"), StatusCode::OK);
+  EXPECT_EQ(status(keys, nullptr, nullptr), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(status(keys, "admin", "yes"), StatusCode::OK);
+}
+
 TEST(GrpcServer, SpeaksTls) {
   const TempFolder folder;
   const CertificateFiles files = write_certificate(folder.path());

@@ -40,17 +40,6 @@ class WatchedService : public FakeService {
     }
     FakeService::infer(std::move(request), std::move(done));
   }
-  ItemsChanged change_items(const InferRequest& request, ItemChange change) override {
-    EMBLEM_REQUIRE(!request.inputs.empty(), "input 'ids' is missing");
-    std::lock_guard lock(mutex_);
-    changes_.push_back(cat(change == ItemChange::kPut ? "put " : "remove ", request.model, "/",
-                           request.version, " ", request.inputs[0].name));
-    return {"2", std::ssize(changes_), 10};
-  }
-  std::vector<std::string> changes() const {
-    std::lock_guard lock(mutex_);
-    return changes_;
-  }
   bool is_last_cancelled() const {
     std::lock_guard lock(mutex_);
     return *cancelled_;
@@ -59,7 +48,6 @@ class WatchedService : public FakeService {
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<std::atomic<bool>> cancelled_;
-  std::vector<std::string> changes_;
 };
 
 class HttpRoutesTest : public testing::Test {

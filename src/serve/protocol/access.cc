@@ -109,34 +109,46 @@ Access::Access(AccessOptions options) : options_(std::move(options)) {
 
 void Access::require(Api api, const Caller& caller) const {
   require_key(api, caller);
-  if (api != Api::kHealth) require_token(api, caller);
+  require_token(api, caller);
   if (api == Api::kSharedMemory) require_shared_memory(caller.is_local);
 }
 
-void Access::require_key(Api api, const Caller& caller) const {
+bool Access::has_key(Api api, const Caller& caller) const {
   const std::optional<size_t> at = restricted_[index_of(api)];
-  if (!at) return;
+  if (!at) return true;
   const RestrictedApis& wanted = options_.restricted[*at];
   for (const std::string& name : {wanted.key, kGrpcPrefix + wanted.key}) {
-    if (caller.header && equal_in_constant_time(caller.header(name), wanted.value)) return;
+    if (caller.header && equal_in_constant_time(caller.header(name), wanted.value)) return true;
   }
+  return false;
+}
+
+void Access::require_key(Api api, const Caller& caller) const {
+  if (has_key(api, caller)) return;
+  const RestrictedApis& wanted = options_.restricted[*restricted_[index_of(api)]];
   deny(cat("This API is restricted, expecting header '", wanted.key, "'"));
 }
 
-void Access::require_token(Api api, const Caller& caller) const {
+bool Access::has_token(Api api, const Caller& caller) const {
   const std::string& inference = options_.inference_token;
   const std::string& control = options_.control_token;
-  if (inference.empty() && (control.empty() || !is_control(api))) return;
-  if (!control.empty() && carries_token(caller.authorization, control)) return;
-  const bool has_inference = !inference.empty() && carries_token(caller.authorization, inference);
-  if (has_inference && (control.empty() || !is_control(api))) return;
-  if (has_inference)
+  if (api == Api::kHealth) return true;
+  if (inference.empty() && (control.empty() || !is_control(api))) return true;
+  if (!control.empty() && carries_token(caller.authorization, control)) return true;
+  return !inference.empty() && (control.empty() || !is_control(api)) &&
+         carries_token(caller.authorization, inference);
+}
+
+void Access::require_token(Api api, const Caller& caller) const {
+  if (has_token(api, caller)) return;
+  const std::string& inference = options_.inference_token;
+  if (!inference.empty() && carries_token(caller.authorization, inference))
     deny(cat("the inference token does not open ", name_of(api),
              "; the request needs the server's control token"));
-  throw Error(
-      ErrorCode::kUnauthenticated,
-      cat("the request needs the server's ", is_control(api) && !control.empty() ? "control " : "",
-          "token: \"Authorization: Bearer TOKEN\""));
+  throw Error(ErrorCode::kUnauthenticated,
+              cat("the request needs the server's ",
+                  is_control(api) && !options_.control_token.empty() ? "control " : "",
+                  "token: \"Authorization: Bearer TOKEN\""));
 }
 
 bool Access::needs_credentials() const {

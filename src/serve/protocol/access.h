@@ -68,6 +68,10 @@ class Access {
   // Returns when the caller may use the API; otherwise throws kUnauthenticated (no token, or a
   // wrong one) or kPermissionDenied. Health needs no token.
   void require(Api api, const Caller& caller) const;
+  // Whether require() returns, for APIs other than shared memory.
+  bool opens(Api api, const Caller& caller) const {
+    return has_key(api, caller) && has_token(api, caller);
+  }
 
   // Whether inference requests of this caller may name regions of shared memory; the same, throwing
   // kPermissionDenied.
@@ -81,6 +85,8 @@ class Access {
   bool allows_shared_memory() const { return options_.allow_shared_memory; }
 
  private:
+  bool has_token(Api api, const Caller& caller) const;
+  bool has_key(Api api, const Caller& caller) const;
   void require_token(Api api, const Caller& caller) const;
   void require_key(Api api, const Caller& caller) const;
 

@@ -23,6 +23,18 @@ class FakeService : public InferenceService {
   std::atomic<bool> ready = true, hold = false, full = false;
   std::atomic<int> loads = 0, unloads = 0;
 
+  ItemsChanged change_items(const InferRequest& request, ItemChange change) override {
+    EMBLEM_REQUIRE(!request.inputs.empty(), "input 'ids' is missing");
+    std::lock_guard lock(mutex_);
+    changes_.push_back(cat(change == ItemChange::kPut ? "put " : "remove ", request.model, "/",
+                           request.version, " ", request.inputs[0].name));
+    return {"2", std::ssize(changes_), 10};
+  }
+  std::vector<std::string> changes() const {
+    std::lock_guard lock(mutex_);
+    return changes_;
+  }
+
   bool is_ready() const override { return ready; }
   bool is_model_ready(const std::string& model, const std::string& version) const override {
     check(model, version);
@@ -218,6 +230,7 @@ class FakeService : public InferenceService {
   }
 
   mutable std::mutex mutex_;
+  std::vector<std::string> changes_;  // of items
   ModelStatistics statistics_{.name = "sum", .version = "1"};
   std::vector<std::pair<std::unique_ptr<InferRequest>, InferDone>> held_;
   InferRequest last_;

@@ -58,9 +58,18 @@ struct InferRequest {
   std::vector<RequestedOutput> outputs;  // empty: all
   uint64_t priority = 0;                 // 0: the model's default
   uint64_t timeout_us = 0;               // in the queue; 0: the model's default
-  // Parameters of models with an index (serve/engine/retrieval); others ignore them.
-  std::optional<int64_t> top_k;
+  // Parameters of models with an index (serve/engine/retrieval); others refuse them.
+  std::optional<int64_t> top_k, probes;
   std::string filter;
+  // The model that ranks the items found; how many of them; by which of its outputs.
+  std::string then_rank;
+  std::optional<int64_t> candidates;
+  std::string rank_output;
+  bool asks_for_items() const {
+    return top_k || probes || candidates || !filter.empty() || !then_rank.empty() ||
+           !rank_output.empty();
+  }
+
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
   // Null unless the request is traced; then filled by those who queue and compute it.
   std::shared_ptr<RequestTrace> trace;

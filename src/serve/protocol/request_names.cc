@@ -8,9 +8,19 @@
 namespace emblem {
 
 const std::vector<std::string>& request_parameters() {
-  static const std::vector<std::string> kNames = {
-      "priority",    "timeout",        "top_k",        "filter",      "binary_data_output",
-      "sequence_id", "sequence_start", "sequence_end", "content_type"};
+  static const std::vector<std::string> kNames = {"priority",
+                                                  "timeout",
+                                                  "top_k",
+                                                  "filter",
+                                                  "probes",
+                                                  "then_rank",
+                                                  "candidates",
+                                                  "rank_output",
+                                                  "content_type",
+                                                  "sequence_id",
+                                                  "sequence_start",
+                                                  "sequence_end",
+                                                  "binary_data_output"};
   return kNames;
 }
 
@@ -22,12 +32,9 @@ const std::vector<std::string>& input_parameters() {
 }
 
 const std::vector<std::string>& output_parameters() {
-  static const std::vector<std::string> kNames = {"binary_data",
-                                                  "classification",
-                                                  "shared_memory_region",
-                                                  "shared_memory_byte_size",
-                                                  "shared_memory_offset",
-                                                  "content_type"};
+  static const std::vector<std::string> kNames = {"binary_data",          "classification",
+                                                  "shared_memory_region", "shared_memory_byte_size",
+                                                  "shared_memory_offset", "content_type"};
   return kNames;
 }
 
@@ -37,8 +44,8 @@ void refuse_unknown(std::string_view what, std::string_view name, std::string_vi
   const auto nearest = nearest_name(name, known);
   throw Error(ErrorCode::kInvalidArgument,
               cat(what, " \"", printable(name), "\" of ", owner, " is unknown",
-                  nearest ? cat("; did you mean \"", *nearest, "\"?") : "", " (known: ",
-                  known.empty() ? std::string("none") : joined(known), ")"));
+                  nearest ? cat("; did you mean \"", *nearest, "\"?") : "",
+                  " (known: ", known.empty() ? std::string("none") : joined(known), ")"));
 }
 
 void check_content_type(std::string_view type) {

@@ -32,6 +32,7 @@
 #include "serve/engine/finite_model.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/retrieval/index_servable.h"
+#include "serve/engine/retrieval/stored_columns.h"
 #include "serve/protocol/model_config.pb.h"
 #include "serve/repository/repository.h"
 
@@ -224,17 +225,31 @@ void check_name(const std::string& name) {
                  kLongestName, " letters, digits, '.', '_' and '-')");
 }
 
-// Saves the index in `folder`, and adds its files to those of the manifest.
-void write_index(const Index& index, const std::string& folder, Manifest& manifest) {
-  index.save(folder + "/" + kIndexFolder);
-  for (const auto& entry : fs::directory_iterator(folder + "/" + kIndexFolder)) {
-    const std::string name = cat(kIndexFolder, "/", entry.path().filename().string());
+// Items that are searched, where a version has them.
+struct VersionItems {
+  const Index* index = nullptr;
+  const StoredColumns* columns = nullptr;
+};
+
+// Adds the files of the folder `part` of a version.
+void add_files(const std::string& folder, const std::string& part, Manifest& manifest) {
+  for (const auto& entry : fs::directory_iterator(folder + "/" + part)) {
+    const std::string name = cat(part, "/", entry.path().filename().string());
     manifest.files[name] = facts_of_file(folder + "/" + name);
   }
 }
 
+// Saves the items in `folder`, and adds their files to those of the manifest.
+void write_items(const VersionItems& items, const std::string& folder, Manifest& manifest) {
+  items.index->save(folder + "/" + kIndexFolder);
+  add_files(folder, kIndexFolder, manifest);
+  if (items.columns == nullptr || items.columns->names().empty()) return;
+  items.columns->save(folder + "/" + kColumnsFolder);
+  add_files(folder, kColumnsFolder, manifest);
+}
+
 ExportedModel export_to_folder(const std::string& checkpoint_path, const std::string& out,
-                               int64_t asked, const LayerRanges* int8, const Index* index) {
+                               int64_t asked, const LayerRanges* int8, const VersionItems& items) {
   const std::string name = fs::path(out).filename();
   check_name(name);
   check_place(out);
@@ -243,7 +258,7 @@ ExportedModel export_to_folder(const std::string& checkpoint_path, const std::st
   ExportedModel result{.step = checkpoint.manifest.step};
   result.version = next_version(out, asked);
   std::optional<ModelParts> only;
-  if (index != nullptr) only = user_parts(checkpoint);
+  if (items.index != nullptr) only = user_parts(checkpoint);
   make_folders(out);
 
   NewFolder folder(cat(out, "/.tmp-", result.version, "-", ::getpid()));
@@ -284,7 +299,7 @@ ExportedModel export_to_folder(const std::string& checkpoint_path, const std::st
   }
   manifest.files[kDenseFile] =
       write_dense(checkpoint, int8, only ? &*only : nullptr, folder.file(kDenseFile));
-  if (index != nullptr) write_index(*index, folder.path(), manifest);
+  if (items.index != nullptr) write_items(items, folder.path(), manifest);
   for (ManifestTable& table : manifest.tables)
     std::erase_if(table.files, [](const std::string& file) { return !is_for_inference(file); });
   for (const auto& [file, facts] : manifest.files) result.bytes += facts.bytes;
@@ -335,8 +350,8 @@ void upload_folder(RemoteStorage& storage, const std::string& folder, const std:
 
 // `out` is the address of a model's folder: s3://BUCKET/REPOSITORY/NAME.
 ExportedModel export_to_store(const std::string& checkpoint, const std::string& out, int64_t asked,
-                              const LayerRanges* int8, const Index* index, RemoteStorage& storage,
-                              StoreLockOptions options) {
+                              const LayerRanges* int8, const VersionItems& items,
+                              RemoteStorage& storage, StoreLockOptions options) {
   const ObjectUri uri = parse_object_uri(out);
   const size_t slash = uri.key.rfind('/');
   const std::string name = slash == std::string::npos ? uri.key : uri.key.substr(slash + 1);
@@ -353,7 +368,7 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
   const int64_t version = next_remote_version(storage, out, asked);
   const WorkFolder work(storage, out);
   ExportedModel model =
-      export_to_folder(checkpoint, work.path() + "/" + name, version, int8, index);
+      export_to_folder(checkpoint, work.path() + "/" + name, version, int8, items);
   if (storage.find(join_uri(out, "config.pbtxt"))) {  // stays as it is
     remove_path(work.path() + "/" + name + "/config.pbtxt");
     model.wrote_config = false;
@@ -372,11 +387,13 @@ std::string without_slashes(std::string path) {
 
 ExportedModel export_model(const std::string& checkpoint, const std::string& out_path,
                            int64_t version, const LayerRanges* int8, const Storage& storage,
-                           const StoreLockOptions& lock, const Index* index) {
+                           const StoreLockOptions& lock, const Index* index,
+                           const StoredColumns* columns) {
+  const VersionItems items{index, columns};
   const std::string out = without_slashes(out_path);
-  return is_object_uri(out) ? export_to_store(checkpoint, out, version, int8, index,
+  return is_object_uri(out) ? export_to_store(checkpoint, out, version, int8, items,
                                               storage_for(storage, out), lock)
-                            : export_to_folder(checkpoint, out, version, int8, index);
+                            : export_to_folder(checkpoint, out, version, int8, items);
 }
 
 void check_model_folder(const std::string& out_path, int64_t version) {

@@ -11,6 +11,7 @@
 namespace emblem {
 
 class Index;
+class StoredColumns;
 
 struct ExportedModel {
   std::string folder;  // REPOSITORY/NAME/VERSION
@@ -29,12 +30,13 @@ struct ExportedModel {
 // others see (remote/store_lock.h); `checkpoint` is on this machine.
 //
 // With `index`, of vectors of the item tower, the version has the tower of users alone, and the
-// index in a folder of its own (serve/engine/retrieval/index_servable.h).
+// index in a folder of its own (serve/engine/retrieval/index_servable.h), beside it the columns
+// that are stored with its items (null: none).
 ExportedModel export_model(const std::string& checkpoint, const std::string& out,
                            int64_t version = 0, const LayerRanges* int8 = nullptr,
                            const Storage& storage = nullptr,
                            const StoreLockOptions& lock = store_lock_options(),
-                           const Index* index = nullptr);
+                           const Index* index = nullptr, const StoredColumns* columns = nullptr);
 
 // Throws Error where export_model would refuse to write version `version` (0: the next one) of the
 // model folder `out`, an address or a folder, because of its name or of what is there.

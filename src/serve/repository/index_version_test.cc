@@ -6,6 +6,7 @@
 #include <map>
 
 #include "checkpoint/checkpoint.h"
+#include "core/device/device_test.h"
 #include "serve/engine/retrieval/index_servable.h"
 
 namespace emblem {
@@ -111,6 +112,48 @@ TEST_F(IndexVersionTest, AllowedItemsAloneAreFound) {
     expected.resize(std::min<size_t>(expected.size(), 10));
     EXPECT_EQ(found.row(row), expected) << row;
   }
+}
+
+TEST_F(IndexVersionTest, ARequestSaysHowManyListsAreSearched) {
+  export_version(
+      {.similarity = Similarity::kCosine, .kind = IndexKind::kIvfFlat, .lists = 20, .probes = 1});
+  ModelServer server({.repository = repository()});
+  const std::vector<float> vectors = user_vectors(checkpoint_);
+  for (const int64_t probes : {1, 2, 7, 20}) {
+    const auto expected =
+        index_->search({}, {vectors.data(), kUsers, 6}, {.k = 10, .probes = probes});
+    auto asked = request(0, kUsers);
+    asked->probes = probes;
+    const FoundItems found = ask_for_items(server, std::move(asked));
+    for (int64_t row = 0; row < kUsers; ++row) EXPECT_EQ(found.row(row), expected[row]) << probes;
+  }
+  const auto refusal = [&](int64_t probes) {
+    auto asked = request(0, 1);
+    asked->probes = probes;
+    return error_of(infer(server, std::move(asked)));
+  };
+  EXPECT_THAT(refusal(0), HasSubstr("probes is 0, expected 1 to 20"));
+  EXPECT_THAT(refusal(21), HasSubstr("probes is 21, expected 1 to 20"));
+  export_version();
+  server.look_for_changes();
+  EXPECT_THAT(refusal(1), HasSubstr("this one is flat, whose searches are exact"));
+}
+
+// With users as vectors, answers of both devices are equal.
+TEST_F(IndexVersionTest, AGpuServerSearchesOnTheGpu) {
+  if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no GPU";
+  ModelServer server({.repository = repository(), .on_gpu = true, .allow_item_changes = true});
+  const std::vector<float> vectors = user_vectors(checkpoint_);
+  const auto expected = index_->search({}, {vectors.data(), kUsers, 6}, {.k = 10});
+  const FoundItems found = ask_for_items(server, vector_request(vectors));
+  for (int64_t row = 0; row < kUsers; ++row) EXPECT_EQ(found.row(row), expected[row]);
+  const std::vector<int64_t> ids = {1};
+  InferRequest put;
+  put.model = "rec";
+  put.inputs = {tensor("ids", DataType::kInt64, {1}, ids),
+                {"vectors", DataType::kFp32, {1, 6}, std::as_bytes(std::span(vectors)).first(24)}};
+  server.change_items(put, ItemChange::kPut);
+  EXPECT_EQ(ask_for_items(server, vector_request(vectors)).row(0)[0].id, 1);
 }
 
 TEST_F(IndexVersionTest, FiltersNameAttributesThatItemsMustAllHave) {

@@ -18,6 +18,7 @@
 #include "serve/engine/model_options.h"
 #include "serve/engine/retrieval/index_servable.h"
 #include "serve/engine/without_effect.h"
+#include "serve/repository/ranked_search.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -112,6 +113,7 @@ void ModelServer::drain() {
   }
   stop_polling_.notify_all();
   if (poller_.joinable()) poller_.join();
+  ranked_.wait_until_none();
   for (auto& [name, model] : models) {
     for (auto& [number, version] : model.versions) version->close();
   }
@@ -535,6 +537,7 @@ void ModelServer::trace(InferRequest& request, InferDone& done) {
 void ModelServer::infer(std::unique_ptr<InferRequest> request, InferDone done) {
   try {
     trace(*request, done);
+    if (!request->then_rank.empty()) return infer_ranked(*request, done);
     // A version that was closed after we found it has a successor, unless it was unloaded.
     while (!find(request->model, request->version)->infer(request, done)) {
       const std::lock_guard lock(mutex_);
@@ -542,6 +545,26 @@ void ModelServer::infer(std::unique_ptr<InferRequest> request, InferDone done) {
     }
   } catch (...) {
     done(caught_error());
+  }
+}
+
+// Models are closed only when no such request is between the two that work for it.
+void ModelServer::infer_ranked(const InferRequest& request, InferDone done) {
+  std::shared_ptr<WorkCount::Token> token;
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_) throw Error(ErrorCode::kUnavailable, "the server is shutting down");
+    token = std::make_shared<WorkCount::Token>(ranked_);
+  }
+  const auto ranked = std::make_shared<RankedSearch>(
+      request, [this](const std::string& model) { return find(model, ""); },
+      options_.requests.memory,
+      [token, done = std::move(done)](InferResult result) { done(std::move(result)); });
+  for (;;) {
+    const std::shared_ptr<ModelVersion> index = find(request.model, request.version);
+    std::unique_ptr<InferRequest> search = ranked->search_with(*index);
+    InferDone found = [ranked](InferResult result) { ranked->rank(std::move(result)); };
+    if (index->infer(search, found)) return;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "ps/parameter_server.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/model_config.pb.h"
+#include "serve/protocol/work_count.h"
 #include "serve/repository/model_version.h"
 #include "serve/repository/repository.h"
 #include "serve/repository/sent_model.h"
@@ -145,6 +146,7 @@ class ModelServer final : public InferenceService {
   static void append_entries(const std::string& name, const Model& model,
                              std::vector<RepositoryEntry>& entries);
   void trace(InferRequest& request, InferDone& done);
+  void infer_ranked(const InferRequest& request, InferDone done);
   void poll() noexcept;
   void look_for_changes(const std::set<std::string>& known);
   void retry_failed();
@@ -155,6 +157,7 @@ class ModelServer final : public InferenceService {
   mutable std::mutex mutex_;
   std::map<std::string, Model> models_;
   bool draining_ = false;
+  WorkCount ranked_;  // requests under way for which two models work
 
   std::mutex load_mutex_;  // one load at a time
   std::condition_variable stop_polling_;

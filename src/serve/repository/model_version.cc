@@ -33,7 +33,7 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
     if (model.name == name) apply_ps_model(model, config, options.gpu);
   }
   return with_index(open_pipeline(name, version, folder, options, tables), version, folder,
-                    options.threads);
+                    options);
 }
 
 std::string ModelVersion::origin_of(const std::string& folder,
@@ -112,9 +112,8 @@ bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done
     EMBLEM_REQUIRE(request->outputs.size() <= outputs, "expected at most ", outputs,
                    outputs == 1 ? " output" : " outputs", " but ", request->outputs.size(),
                    " are requested from model '", request->model, "'");
-    EMBLEM_REQUIRE(servable_->has_items() || (!request->top_k && request->filter.empty()), "model '",
-                   request->model,
-                   "' finds no items: remove the parameters top_k and filter from the request");
+    EMBLEM_REQUIRE(servable_->has_items() || !request->asks_for_items(), "model '", request->model,
+                   "' finds no items: remove the parameters of a search from the request");
     size = servable_->check(*request);
     check_size(*request, size);
     if (options_.memory != nullptr) {

@@ -51,6 +51,7 @@ class ModelVersion {
                const OpenServable& open = open_servable);
 
   int64_t number() const { return number_; }
+  int64_t max_batch_rows() const { return max_batch_rows_; }  // 0: no limit
   // What it was loaded from: the configuration and the manifest of the folder. Equal texts mean
   // that loading again would change nothing.
   const std::string& origin() const { return origin_; }

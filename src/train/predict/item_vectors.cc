@@ -57,11 +57,14 @@ class ItemCollector {
  private:
   void add_columns(const std::vector<std::string>& fields) {
     const std::string where = cat(input_, ", row ", row_ + 1);
-    EMBLEM_REQUIRE(fields.size() == 1 + columns_.attributes.size(), where, " has ", fields.size(),
-                   " of the ", 1 + columns_.attributes.size(), " columns of ids and attributes");
+    const size_t kept = 1 + columns_.attributes.size() + columns_.stored.size();
+    EMBLEM_REQUIRE(fields.size() == kept, where, " has ", fields.size(), " of the ", kept,
+                   " columns of ids, attributes and texts");
     const int64_t id = parse_item_id(fields[0], columns_.id, where);
     EMBLEM_REQUIRE(ids_.insert(id).second, where, ": duplicate item ", id, "; ids must be unique");
     items_.ids.push_back(id);
+    items_.stored.insert(items_.stored.end(), fields.end() - std::ssize(columns_.stored),
+                         fields.end());
     if (columns_.attributes.empty()) return;
     uint64_t bits = 0;
     for (size_t i = 0; i < columns_.attributes.size(); ++i)
@@ -105,6 +108,7 @@ EncodedItems encode_items(RestoredModel& model, const std::string& items,
   check_columns(columns);
   std::vector<std::string> keep = {columns.id};
   keep.insert(keep.end(), columns.attributes.begin(), columns.attributes.end());
+  keep.insert(keep.end(), columns.stored.begin(), columns.stored.end());
   EncodedItems encoded;
   ItemCollector collector(items, columns, encoded);
   encoded.pass = model.predict_batches(

@@ -12,8 +12,9 @@ namespace emblem {
 
 // The columns of a file of items that are not features.
 struct ItemColumns {
-  std::string id;                       // whole numbers
-  std::vector<std::string> attributes;  // 1, true, 0, false; empty: false
+  std::string id;                        // whole numbers
+  std::vector<std::string> attributes;   // 1, true, 0, false; empty: false
+  std::vector<std::string> stored = {};  // texts that are kept as they are
 };
 
 struct EncodedItems {
@@ -21,6 +22,7 @@ struct EncodedItems {
   std::vector<float> vectors;  // [ids, dim]
   int64_t dim = 0;
   std::vector<uint64_t> attributes;  // a bit for each of ItemColumns::attributes; empty without any
+  std::vector<std::string> stored;   // [ids, ItemColumns::stored]
   PredictionPass pass;
 };
 

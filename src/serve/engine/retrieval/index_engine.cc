@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/system/caught_error.h"
+#include "core/text/joined.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -26,20 +27,28 @@ std::pair<OutputTensor, T*> tensor_of(const std::string& name, DataType type, in
 
 }  // namespace
 
-std::vector<std::string> retrieval_outputs(const InferRequest& request) {
+std::vector<std::string> retrieval_outputs(const InferRequest& request,
+                                           const std::vector<std::string>& all) {
   std::vector<std::string> names;
-  for (const RequestedOutput& output : request.outputs) names.push_back(output.name);
-  if (names.empty()) names = {kFoundIds, kFoundScores, kFoundCount};
-  return names;
+  for (const RequestedOutput& output : request.outputs) {
+    EMBLEM_REQUIRE(std::ranges::count(all, output.name) == 1, "unexpected inference output '",
+                   output.name, "' for model '", request.model, "'; it has ", joined(all));
+    EMBLEM_REQUIRE(std::ranges::count(names, output.name) == 0, "output '", output.name,
+                   "' is requested twice");
+    EMBLEM_REQUIRE(output.classes == 0, "output '", output.name, "' has no classes");
+    names.push_back(output.name);
+  }
+  return names.empty() ? all : names;
 }
 
-IndexEngine::IndexEngine(const Index& index, int64_t version, MakeTower make_tower, int threads)
+IndexEngine::IndexEngine(const Index& index, int64_t version, MakeTower make_tower, Device device,
+                         int threads)
     : index_(index),
       version_(version),
       make_tower_(std::move(make_tower)),
       tower_(make_tower_()),
-      threads_(threads > 1 ? std::make_unique<ThreadPool>(threads) : nullptr),
-      context_{.threads = threads_.get()} {}
+      workers_(device == Device::kCuda || threads > 1 ? make_workers(device, threads) : Workers()) {
+}
 
 void IndexEngine::release() { tower_ = make_tower_(); }
 
@@ -130,14 +139,16 @@ void IndexEngine::search(std::vector<Query>& queries) {
   std::map<SearchedTogether, std::vector<Query*>> groups;
   for (Query& query : queries)
     if (!query.task->error)
-      groups[{query.width, query.asked.filter(), query.asked.allow().is_given()}].push_back(&query);
+      groups[{query.width, query.asked.filter(), query.asked.allow().is_given(),
+              query.asked.probes()}]
+          .push_back(&query);
   for (const auto& [asked, group] : groups) search(group, asked);
 }
 
 void IndexEngine::search(std::span<Query* const> queries, const SearchedTogether& asked) {
-  const auto& [k, filter, is_allowed] = asked;
+  const auto& [k, filter, is_allowed, probes] = asked;
   const int64_t dim = index_.settings().dim;
-  SearchOptions options{.k = k, .allow = filter};
+  SearchOptions options{.k = k, .probes = probes, .allow = filter};
   const bool excludes = std::ranges::any_of(
       queries, [](const Query* query) { return query->asked.exclude().is_given(); });
   std::vector<float> vectors;
@@ -159,7 +170,8 @@ void IndexEngine::search(std::span<Query* const> queries, const SearchedTogether
   }
   if (places.empty()) return;
   int64_t change = 0;
-  auto found = index_.search(context_, {vectors.data(), std::ssize(places), dim}, options, &change);
+  auto found =
+      index_.search(workers_.context, {vectors.data(), std::ssize(places), dim}, options, &change);
   for (Query* query : queries) query->change = change;
   for (size_t i = 0; i < places.size(); ++i) add_found(std::move(found[i]), k, *places[i]);
 }
@@ -168,7 +180,8 @@ void IndexEngine::answer(Query& query) const {
   const HeapAccount::Scope paused(nullptr);  // answers are taken from the budget beforehand
   const int64_t rows = query.task->rows, width = query.width;
   const auto count_of = [&](int64_t row) {
-    return std::min(query.asked.top_k(row), std::ssize(query.found[static_cast<size_t>(row)]));
+    return std::min(query.asked.is_ranked() ? width : query.asked.top_k(row),
+                    std::ssize(query.found[static_cast<size_t>(row)]));
   };
   const auto add = [&](auto made, const auto& of_item) {
     auto& [tensor, values] = made;

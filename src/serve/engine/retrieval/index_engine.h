@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "core/threads/thread_pool.h"
+#include "core/device/workers.h"
 #include "retrieval/index.h"
 #include "serve/engine/retrieval/retrieval_request.h"
 #include "serve/engine/servable.h"
@@ -20,11 +20,15 @@ namespace emblem {
 inline constexpr const char* kFoundIds = "ids";
 inline constexpr const char* kFoundScores = "scores";
 inline constexpr const char* kFoundCount = "count";
+inline constexpr const char* kRankScores = "rank_scores";  // of requests with then_rank
 // What rows have behind the items that were found; their scores are 0.
 inline constexpr int64_t kNoItem = -1;
 
-// What the answer to a request consists of, in its order.
-std::vector<std::string> retrieval_outputs(const InferRequest& request);
+// What the answer to a request consists of, in its order: what it names of `all`, or all. Throws
+// kInvalidArgument for others, for a name that is given twice, and for classes.
+std::vector<std::string> retrieval_outputs(const InferRequest& request,
+                                           const std::vector<std::string>& all = {
+                                               kFoundIds, kFoundScores, kFoundCount});
 
 class IndexEngine final : public Engine {
  public:
@@ -33,7 +37,9 @@ class IndexEngine final : public Engine {
   // `index` is borrowed. The engines that `make_tower` makes have the vectors as their only output,
   // one or several for each row, and no budget: what they allocate is taken from the one of this
   // engine. With several vectors an item counts with its best score, and vectors of zeros are none.
-  IndexEngine(const Index& index, int64_t version, MakeTower make_tower, int threads);
+  // Searches on `device`, which is that of the index.
+  IndexEngine(const Index& index, int64_t version, MakeTower make_tower, Device device,
+              int threads);
 
  protected:
   void compute(std::span<EngineTask> tasks, EngineTimes& times) override;
@@ -43,7 +49,7 @@ class IndexEngine final : public Engine {
   // A request on its way.
   struct Query {
     explicit Query(EngineTask& task)
-        : task(&task), asked(*task.request), width(asked.most_top_k(task.rows)) {}
+        : task(&task), asked(*task.request), width(asked.most_found(task.rows)) {}
 
     EngineTask* task;
     RetrievalRequest asked;
@@ -53,8 +59,9 @@ class IndexEngine final : public Engine {
     int64_t change = 0;  // the last one of the index that its search has seen
   };
 
-  // k, attributes, and whether allowed ids alone are searched.
-  using SearchedTogether = std::tuple<int64_t, std::vector<std::string>, bool>;
+  // k, attributes, whether allowed ids alone are searched, and lists that are.
+  using SearchedTogether =
+      std::tuple<int64_t, std::vector<std::string>, bool, std::optional<int64_t>>;
 
   void compute_together(std::span<EngineTask> tasks, EngineTimes& times);
   void read_vectors(std::vector<Query>& queries);
@@ -69,8 +76,7 @@ class IndexEngine final : public Engine {
   const int64_t version_;
   const MakeTower make_tower_;
   std::unique_ptr<Engine> tower_;
-  std::unique_ptr<ThreadPool> threads_;
-  Context context_;
+  const Workers workers_;
 };
 
 }  // namespace emblem

@@ -5,6 +5,7 @@
 #include "core/text/joined.h"
 #include "core/text/text.h"
 #include "emblem/error.h"
+#include "serve/engine/retrieval/rank_inputs.h"
 #include "serve/engine/tensor_values.h"
 
 namespace emblem {
@@ -64,7 +65,22 @@ int64_t RetrievalRequest::check_user_vector(int64_t dim) const {
   return tensor.shape[0];
 }
 
-void RetrievalRequest::check(int64_t rows, const IndexSettings& index) const {
+void RetrievalRequest::check(int64_t rows, const Index& index) const {
+  check_top_k(rows);
+  check_candidates(rows);
+  check_probes(index);
+  exclude_.check(rows);
+  allow_.check(rows);
+  const std::vector<std::string>& attributes = index.settings().attributes;
+  for (const std::string& name : filter_) {
+    EMBLEM_REQUIRE(std::ranges::find(attributes, name) != attributes.end(),
+                   "parameter filter names the unknown attribute \"", printable(name), "\"; ",
+                   attributes.empty() ? std::string("the index has none")
+                                      : cat("the index has ", joined(attributes)));
+  }
+}
+
+void RetrievalRequest::check_top_k(int64_t rows) const {
   EMBLEM_REQUIRE(top_k_ == nullptr || !request_.top_k, "'", kTopK,
                  "' is given as an input and as a parameter; give one of them");
   EMBLEM_REQUIRE(is_top_k(request_.top_k.value_or(kDefaultTopK)), "parameter ", kTopK,
@@ -80,14 +96,30 @@ void RetrievalRequest::check(int64_t rows, const IndexSettings& index) const {
       EMBLEM_REQUIRE(is_top_k(integer_at(*top_k_, row)), "input '", kTopK, "' of row ", row,
                      " is not from 1 to ", kMostTopK);
   }
-  exclude_.check(rows);
-  allow_.check(rows);
-  for (const std::string& name : filter_) {
-    EMBLEM_REQUIRE(std::ranges::find(index.attributes, name) != index.attributes.end(),
-                   "parameter filter names the unknown attribute \"", printable(name), "\"; ",
-                   index.attributes.empty() ? std::string("the index has none")
-                                            : cat("the index has ", joined(index.attributes)));
+}
+
+void RetrievalRequest::check_candidates(int64_t rows) const {
+  if (!is_ranked()) {
+    EMBLEM_REQUIRE(!request_.candidates, "parameter candidates needs then_rank");
+    EMBLEM_REQUIRE(request_.rank_output.empty(), "parameter rank_output needs then_rank");
+    return;
   }
+  const int64_t most = most_top_k(rows), searched = most_found(rows);
+  EMBLEM_REQUIRE(searched >= most && searched <= kMostTopK, "parameter candidates is ", searched,
+                 ", expected ", most, " (top_k) to ", kMostTopK);
+  EMBLEM_REQUIRE(rows <= kMostRanked / searched, rows, " rows of ", searched,
+                 " candidates are more than the ", kMostRanked,
+                 " items that a request may rank; send fewer rows or candidates");
+}
+
+void RetrievalRequest::check_probes(const Index& index) const {
+  if (!request_.probes) return;
+  EMBLEM_REQUIRE(index.settings().kind == IndexKind::kIvfFlat,
+                 "parameter probes is for indexes of kind ivf_flat, but this one is ",
+                 name_of(index.settings().kind), ", whose searches are exact");
+  const int64_t lists = std::max<int64_t>(1, index.lists());
+  EMBLEM_REQUIRE(*request_.probes >= 1 && *request_.probes <= lists, "parameter probes is ",
+                 *request_.probes, ", expected 1 to ", lists, ", the lists of the index");
 }
 
 int64_t RetrievalRequest::top_k(int64_t row) const {
@@ -99,6 +131,12 @@ int64_t RetrievalRequest::most_top_k(int64_t rows) const {
   int64_t most = top_k(0);
   for (int64_t row = 1; row < rows && top_k_ != nullptr; ++row) most = std::max(most, top_k(row));
   return most;
+}
+
+int64_t RetrievalRequest::most_found(int64_t rows) const {
+  const int64_t most = most_top_k(rows);
+  if (!is_ranked()) return most;
+  return request_.candidates.value_or(std::min(kCandidatesOfTopK * most, kMostTopK));
 }
 
 }  // namespace emblem

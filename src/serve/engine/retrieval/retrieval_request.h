@@ -6,9 +6,13 @@
 //   exclude, allow (serve/engine/retrieval/id_lists.h): ids of items that are not found, and the
 //     only ones that may be
 //   request parameter filter: attributes that items must have, all of them: "in_stock,new"
+//   request parameter probes: lists of an ivf_flat that are searched
+//   request parameter then_rank: top_k items of `candidates` that are found are chosen by another
+//     model (serve/repository/ranked_search.h); default 10 times as many
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +29,7 @@ inline constexpr const char* kTopK = "top_k";
 inline constexpr const char *kExclude = "exclude", *kAllow = "allow";
 
 inline constexpr int64_t kDefaultTopK = 10, kMostTopK = 10'000;
+inline constexpr int64_t kCandidatesOfTopK = 10;  // for each of top_k, unless the request says
 
 // Whether an input of this name is not one of the tower's features.
 bool is_retrieval_input(const std::string& name);
@@ -44,19 +49,27 @@ class RetrievalRequest {
 
   // Throws kInvalidArgument for vectors that are not [rows, dim]; returns the rows.
   int64_t check_user_vector(int64_t dim) const;
-  // Throws kInvalidArgument where the other inputs do not fit `rows` or the limits, and for
-  // attributes that the index does not have.
-  void check(int64_t rows, const IndexSettings& index) const;
+  // Throws kInvalidArgument where the other inputs and parameters do not fit `rows`, the limits, or
+  // the index.
+  void check(int64_t rows, const Index& index) const;
 
   // For a checked request.
   int64_t top_k(int64_t row) const;
   int64_t most_top_k(int64_t rows) const;
+  // Whether another model ranks the items; then a search finds all candidates for each row.
+  bool is_ranked() const { return !request_.then_rank.empty(); }
+  // The most items that a search finds for a row: top_k, or candidates.
+  int64_t most_found(int64_t rows) const;
+  std::optional<int64_t> probes() const { return request_.probes; }
   const IdLists& exclude() const { return exclude_; }
   const IdLists& allow() const { return allow_; }
   const std::vector<std::string>& filter() const { return filter_; }
 
  private:
   void take(const InputTensor& tensor);
+  void check_top_k(int64_t rows) const;
+  void check_candidates(int64_t rows) const;
+  void check_probes(const Index& index) const;
 
   const InferRequest& request_;
   InferRequest features_;

@@ -143,6 +143,14 @@ class RequestReader {
       request_->top_k = json_.int64();
     } else if (name == "filter") {
       request_->filter = json_.string(kMostNameBytes);
+    } else if (name == "probes") {
+      request_->probes = json_.int64();
+    } else if (name == "then_rank") {
+      request_->then_rank = json_.string(kMostNameBytes);
+    } else if (name == "candidates") {
+      request_->candidates = json_.int64();
+    } else if (name == "rank_output") {
+      request_->rank_output = json_.string(kMostNameBytes);
     } else if (name == "sequence_id") {
       const bool is_text = json_.kind() == JsonReader::Kind::kString;
       check_sequence_parameter(name, is_text ? !json_.string().empty() : json_.uint64() != 0);

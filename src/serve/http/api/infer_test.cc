@@ -62,7 +62,8 @@ TEST(ReadInferRequestTest, TakesJsonWithItsParameters) {
       {"name":"A","shape":[1,2],"datatype":"FP32","data":[1,2.5]},
       {"data":[["u"]],"name":"S","parameters":null,"shape":[1,1],"datatype":"BYTES"}],
       "parameters":{"priority":3,"timeout":1500,"sequence_id":0,"content_type":"pd",
-        "sequence_start":false,"sequence_end":false,"top_k":7,"filter":"new,cheap"},
+        "sequence_start":false,"sequence_end":false,"top_k":7,"filter":"new,cheap","probes":5,
+        "then_rank":"r","candidates":70,"rank_output":"p"},
       "outputs":[{"name":"Y","parameters":{"classification":2}}],"model_name":"m"})");
   const InferRequest& request = *call.request;
   EXPECT_EQ(request.model, "m");
@@ -72,6 +73,10 @@ TEST(ReadInferRequestTest, TakesJsonWithItsParameters) {
   EXPECT_EQ(request.timeout_us, 1500u);
   EXPECT_EQ(request.top_k, 7);
   EXPECT_EQ(request.filter, "new,cheap");
+  EXPECT_EQ(request.probes, 5);
+  EXPECT_EQ(request.then_rank, "r");
+  EXPECT_EQ(request.candidates, 70);
+  EXPECT_EQ(request.rank_output, "p");
   ASSERT_EQ(request.inputs.size(), 2u);
   EXPECT_THAT(values<float>(request.inputs[0].data), ElementsAre(1, 2.5f));
   EXPECT_EQ(text_of(request.inputs[1].data), std::string_view("\x01\0\0\0u", 5));
@@ -141,20 +146,24 @@ TEST(ReadInferRequestTest, RefusesMalformedRequestsByNamingWhatIsWrong) {
   expect_refused(R"({"inputs":[],"outputs":[{}]})", "an output has no \"name\"");
   expect_refused(R"({"inputs":[],"outputs":[{"name":"y","parameters":{"classification":0}}]})",
                  "at least one class");
-  expect_refused(R"({"inputs":[],"parameters":{"triton_final":true}})", "parameter \"triton_final\" of the request is unknown");
+  expect_refused(R"({"inputs":[],"parameters":{"triton_final":true}})",
+                 "parameter \"triton_final\" of the request is unknown");
   expect_refused(R"({"inputs":[],"parameters":{"sequence_id":7}})", "no state");
   expect_refused(R"({"inputs":[],"parameters":{"sequence_id":"s"}})", "no state");
   expect_refused(R"({"inputs":[],"parameters":{"sequence_start":true}})", "no state");
-  expect_refused(R"({"inputs":[],"parameters":{"content_type":"base64"}})", "expected np, pd or str");
+  expect_refused(R"({"inputs":[],"parameters":{"content_type":"base64"}})",
+                 "expected np, pd or str");
   expect_refused(R"({"inputs":[],"parameters":{"priority":-1}})", "unsigned");
   expect_refused(R"({"inputs":[],"parameters":{"top_k":"ten"}})", "");
   expect_refused(R"({"inputs":[],"parameters":{"filter":1}})", "");
+  expect_refused(R"({"inputs":[],"parameters":{"probes":1.5}})", "");
+  expect_refused(R"({"inputs":[],"parameters":{"then_rank":true}})", "");
 }
 
 TEST(ReadInferRequestTest, RefusesUnknownNamesWithTheNearest) {
   expect_refused(R"({"inputs":[],"parameters":{"top-k":5}})",
                  "parameter \"top-k\" of the request is unknown; did you mean \"top_k\"? (known: "
-                 "priority, timeout, top_k, filter, binary_data_output, sequence_id, ");
+                 "priority, timeout, top_k, filter, probes, then_rank, ");
   expect_refused(R"({"inputs":[],"parameters":{"of_the_client_itself":1}})",
                  "\"of_the_client_itself\" of the request is unknown (known: priority, ");
   expect_refused(R"({"inputs":[],"parameter":{"top_k":5}})",
