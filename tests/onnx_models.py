@@ -2,6 +2,7 @@
 
 import csv
 import random
+import re
 
 import numpy as np
 
@@ -134,7 +135,7 @@ MODELS = {
              'feature_groups { group_name: "history" group_type: SEQUENCE feature_names: ["clicks__item", "clicks__cate"] }\n'
              'feature_groups { group_name: "item" feature_names: ["item", "likes"] }\n'
              'mind { user_tower { input: "user" history_input: "history" user_mlp { hidden_units: 8 } '
-             'hist_seq_mlp { hidden_units: 8 } capsule_config { max_k: 3 high_dim: 8 num_iters: 3 routing_logits_scale: 2 } '
+             'hist_seq_mlp { hidden_units: 8 } capsule_config { max_k: 3 max_seq_len: 5 high_dim: 8 num_iters: 3 routing_logits_scale: 2 } '
              'concat_mlp { hidden_units: 8 } } item_tower { input: "item" mlp { hidden_units: 8 } } ' + VECTORS,),
     "tdm": (f'num_class: 2 {CLICKS} feature_groups {{ group_name: "user" feature_names: ["user", "price"] }} '
             f'tdm {{ multiwindow_din {{ windows_len: [1, 2, 3] attn_mlp {{ hidden_units: 4 activation: "nn.PReLU" }} }} '
@@ -142,10 +143,24 @@ MODELS = {
 }
 
 
+# Models over values that are encoded already: keys are integers, and a history may have no elements.
+ENCODED = ("multi_tower_din", "simple_attention", "self_attention", "windows", "sum_of_clicks", "mind", "tdm")
+
+
+def is_encoded(name):
+    return name.endswith("_encoded")
+
+
 def pipeline_of(name, folder, model):
     defaults = (None, '"clk"', "", "sum")
-    text, labels, features, pooling = MODELS[name] + defaults[len(MODELS[name]):]
-    return BASE.format(folder=folder, model=model, labels=labels, features=features, pooling=pooling, model_config=text)
+    known = MODELS[name.removesuffix("_encoded")]
+    text, labels, features, pooling = known + defaults[len(known):]
+    made = BASE.format(folder=folder, model=model, labels=labels, features=features, pooling=pooling, model_config=text)
+    if not is_encoded(name):
+        return made
+    made = made.replace("FG_DAG", 'FG_NONE fg_encoded_multival_sep: "|"').replace(", \"likes\"", "")
+    made = re.sub(r'feature_configs { id_feature { feature_name: "likes".*\n', "", made)
+    return re.sub(r'(?<!fg_encoded_)default_value', "fg_encoded_default_value", made)
 
 
 COLUMNS = ["clk", "buy", "domain", "user", "item", "tags", "likes", "price", "place", "clicks__item", "clicks__cate", "clicks__dwell"]
@@ -182,34 +197,54 @@ def write_rows(path, rows):
         writer.writerows(rows)
 
 
+def key_of(text):
+    """The key of a text in a dynamic table: MurmurHash64A with the seed of TorchEasyRec, modulo 2^63 - 1."""
+    mask, multiplier, data = (1 << 64) - 1, 0xc6a4a7935bd1e995, text.encode()
+    key = 0xc70f6907 ^ (len(data) * multiplier & mask)
+    for begin in range(0, len(data) - len(data) % 8, 8):
+        part = int.from_bytes(data[begin:begin + 8], "little") * multiplier & mask
+        part = (part ^ part >> 47) * multiplier & mask
+        key = (key ^ part) * multiplier & mask
+    rest = data[len(data) - len(data) % 8:]
+    if rest:
+        key = (key ^ int.from_bytes(rest, "little")) * multiplier & mask
+    key = (key ^ key >> 47) * multiplier & mask
+    return (key ^ key >> 47) % ((1 << 63) - 1)
+
+
 def padded(lists, value, dtype, least=1):
     length = max([least, *map(len, lists)])
     return np.array([[*each, *[value] * (length - len(each))] for each in lists], dtype)
 
 
-def split(rows, column, separator, read):
-    return [[read(text) for text in row[column].split(separator) if text] for row in rows]
+def split(columns, column, separator, read):
+    return [[read(text) for text in row.split(separator) if text] for row in columns[column]]
 
 
-def inputs_of(rows):
+def inputs_of(rows, are_encoded=False):
     """All inputs that the features can be, with keys of dynamic tables as they are."""
+    item_key = int if are_encoded else key_of
     columns = {column: [row[column] for row in rows] for column in COLUMNS}
     likes = [[text.split(":") for text in each.split("|") if text] for each in columns["likes"]]
-    items = padded(split(rows, "item", "|", int), -1, np.int64)
-    clicks = split(rows, "clicks__item", ";", int)
+    items = padded(split(columns, "item", "|", item_key), -1, np.int64)
+    if not are_encoded:  # an empty history has one element, of default values
+        for column in ("clicks__item", "clicks__cate", "clicks__dwell"):
+            columns[column] = [text or "0" for text in columns[column]]
+    clicks = split(columns, "clicks__item", ";", item_key)
     users = np.array([[int(text or -1)] for text in columns["user"]], np.int64)
     prices = np.array([[float(text or 0.25)] for text in columns["price"]], np.float32)
-    dwell = padded(split(rows, "clicks__dwell", ";", float), 0, np.float32)
+    plain = np.array([[float(text or 0)] for text in columns["price"]], np.float32)
+    dwell = padded(split(columns, "clicks__dwell", ";", float), 0, np.float32)
     return {
         "user": users, "user_twin": users,
         "item": items, "item_twin": items,
-        "tags": padded(split(rows, "tags", "|", int), -1, np.int64),
+        "tags": padded(split(columns, "tags", "|", int), -1, np.int64),
         "likes": padded([[int(key) for key, _ in each] for each in likes], -1, np.int64),
         "likes.weights": padded([[float(weight) for _, weight in each] for each in likes], 0, np.float32),
-        "price": prices, "age": prices, "height": prices,
+        "price": prices, "age": plain, "height": plain,
         "place": np.array([[float(part) for part in (text or "0|1").split("|")] for text in columns["place"]], np.float32),
         "clicks.lengths": np.array([[len(each)] for each in clicks], np.int64),
         "clicks__item": padded(clicks, -1, np.int64),
-        "clicks__cate": padded(split(rows, "clicks__cate", ";", int), -1, np.int64),
+        "clicks__cate": padded(split(columns, "clicks__cate", ";", int), -1, np.int64),
         "clicks__dwell": dwell[:, :, None],
     }

@@ -1,4 +1,5 @@
 // The activation functions, and the ops that apply them, as nodes of ONNX.
+#include "emblem/error.h"
 #include "nn/onnx/layers.h"
 #include "nn/ops/dense/elementwise.h"
 #include "nn/ops/dense/trained_activation.h"

@@ -1,6 +1,7 @@
 // Ops over the elements of sequences as nodes of ONNX, whose rows are padded.
-#include <limits>
+#include <cstdint>
 
+#include "emblem/error.h"
 #include "nn/onnx/layers.h"
 #include "nn/ops/attention/attention_pool.h"
 #include "nn/ops/attention/capsules.h"
@@ -184,7 +185,10 @@ bool Capsules::write_onnx(OnnxLayers& to) const {
   const Space space = in(0).space;
   const int64_t most =
       options_.most_elements > 0 ? options_.most_elements : to.most_elements(space);
-  if (most <= 0) return false;  // there would be a first logit for every place in a row
+  if (most <= 0)  // every place in a row has first logits of its own
+    throw Error(ErrorCode::kUnsupported,
+                cat("this model cannot be exported to ONNX: its layer capsules reads histories of "
+                    "any length; train it with capsule_config { max_seq_len: ... }"));
   const int64_t capsules = options_.capsules;
   std::vector<float> logits;
   for (int64_t t = 0; t < most; ++t)
