@@ -65,6 +65,16 @@ def encoder(text, names):
             f'  sequence_encoders {{ {text} }} }}\ndnn {{ deep {{ hidden_units: [8] }} }} {AUC}')
 
 
+ACTIVATIONS = ["ReLU", "Sigmoid", "Tanh", "GELU", "GELU(approximate='tanh')", "SiLU", "LeakyReLU", "LeakyReLU(negative_slope=0.3)",
+               "PReLU", "ELU(alpha=0.5)", "SELU", "CELU(alpha=0.5)", "Softplus", "Softplus(beta=2,threshold=1)", "Softsign", "Hardswish",
+               "Hardsigmoid", "Hardtanh(min_val=-0.2,max_val=0.3)", "ReLU6", "Mish", "LogSigmoid", "Identity"]
+
+
+def activation_towers():
+    towers = " ".join(f'towers {{ input: "deep" mlp {{ hidden_units: 4 activation: "nn.{each}" }} }}' for each in ACTIVATIONS)
+    return f"{DEEP} multi_tower {{ {towers} final {{ hidden_units: 4 }} }} {AUC}"
+
+
 def layers(options):
     return f'{DEEP}\ndnn {{ deep {{ hidden_units: [12, 8] {options} }} }} {AUC}'
 
@@ -76,6 +86,7 @@ MODELS = {
     "dnn": (layers('activation: "nn.GELU"'), '"clk"', "", "mean"),
     "dnn_bn": (layers('use_bn: true activation: "Dice"'),),
     "dnn_ln": (layers('use_ln: true activation: "nn.PReLU" dropout_ratio: 0.2'),),
+    "activations": (activation_towers(),),
     "wide_and_deep": (f"{WIDE} {DEEP} wide_and_deep {{ deep {{ hidden_units: 8 }} final {{ hidden_units: 4 }} }} {AUC}",),
     "deepfm": (f"{WIDE} {DEEP} {PAIRS} deepfm {{ deep {{ hidden_units: 8 }} final {{ hidden_units: 4 }} }} {AUC}",),
     "dcn_v1": (f"{DEEP} dcn_v1 {{ cross {{ cross_num: 2 }} deep {{ hidden_units: 8 }} final {{ hidden_units: 4 }} }} {AUC}",),

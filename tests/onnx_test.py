@@ -6,33 +6,25 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import EmblemTest, files_of, run, use_test_clients
+from harness import SOURCE, EmblemTest, files_of, run, use_test_clients
 
 use_test_clients("numpy", "onnx", "onnxruntime")
 import numpy as np
 import onnx
-import onnxruntime
 from onnx_models import ENCODED, MODELS, inputs_of, is_encoded, key_of, make_rows, pipeline_of, write_rows
 
 ITEMS, UNKNOWN = 80, 120  # items of training; the rows that are asked about have more
 TOLERANCE = 1e-5
 
 
-def rows_of(keys, raw):
-    """Positions of keys in a list of keys; its length for others (docs/onnx.md)."""
-    at = np.searchsorted(keys, raw)
-    found = keys[np.minimum(at, len(keys) - 1)] == raw if len(keys) else np.zeros(raw.shape, bool)
-    return np.where(found, at, len(keys))
-
-
 class Session:
+    """A session, and the positions of keys, by the code of docs/onnx.md."""
+
     def __init__(self, folder):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        self.session = onnxruntime.InferenceSession(folder / "model.onnx", options)
-        self.keys = {name.removeprefix("keys:"): np.load(folder / file)
-                     for name, file in self.session.get_modelmeta().custom_metadata_map.items()
-                     if name.startswith("keys:")}
+        code = (SOURCE / "docs/onnx.md").read_text().split("```")[1].removeprefix("python")
+        names = {}
+        exec(code.replace("build/criteo/onnx", str(folder)), names)
+        self.session, self.keys, self.positions = names["session"], names["keys"], names["positions"]
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs()]
 
@@ -41,8 +33,7 @@ class Session:
         for name in self.inputs:
             feed[name] = given[name]
             if name in self.keys:
-                missing = np.array(given[name]) == -1
-                feed[name] = np.where(missing, -1, rows_of(self.keys[name], given[name]))
+                feed[name] = np.where(given[name] == -1, -1, self.positions(name, given[name]))
         return dict(zip(self.outputs, self.session.run(None, feed)))
 
 
@@ -112,7 +103,7 @@ class Onnx(EmblemTest):
         session = Session(self.export("self_attention"))
         feed = {name: value for name, value in inputs_of(rows).items() if name in session.inputs}
         feed["clicks__item"] = np.where(feed["clicks__item"] == -1, -1,
-                                        rows_of(session.keys["clicks__item"], feed["clicks__item"]))
+                                        session.positions("clicks__item", feed["clicks__item"]))
         expected, = session.session.run(None, feed)
         for name in ("clicks__item", "clicks__dwell"):
             shape = list(feed[name].shape)
@@ -157,8 +148,9 @@ class Onnx(EmblemTest):
     # ---- refusals ----
 
     def refuse(self, name, *parts, options=(), out="refused"):
+        model = self.model(name)
         before = sorted(path.name for path in self.folder.iterdir())
-        process = run("export", "--checkpoint", self.model(name), "--format", "onnx", "--out", self.folder / out, *options)
+        process = run("export", "--checkpoint", model, "--format", "onnx", "--out", self.folder / out, *options)
         self.fail_with(process, *parts)
         lines = [line for line in process.stderr.splitlines() if not line.startswith("emblem: read ")]
         self.assertEqual(len(lines), 1, process.stderr)
@@ -216,7 +208,9 @@ class Onnx(EmblemTest):
 
 
 def test_of(name):
-    return lambda self: self.check(name)
+    def test(self):
+        self.check(name)
+    return test
 
 
 for each in (*MODELS, *(f"{name}_encoded" for name in ENCODED)):

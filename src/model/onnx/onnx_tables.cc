@@ -64,8 +64,9 @@ void OnnxTables::add_feature(const std::string& feature, const std::vector<const
   std::shared_ptr<Keys>& keys = keys_of_features_[feature];
   for (const Table* table : tables) {
     if (table->is_static()) continue;
-    if (keys == nullptr) keys = std::make_shared<Keys>(Keys{.name = table->settings().name});
     std::shared_ptr<Keys>& of_table = keys_[table];
+    if (keys == nullptr) keys = of_table;
+    if (keys == nullptr) keys = std::make_shared<Keys>(Keys{.name = table->settings().name});
     if (of_table == keys) continue;
     if (of_table == nullptr) {
       of_table = keys;
