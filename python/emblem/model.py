@@ -189,8 +189,18 @@ class Model:
             raise
         return str(target)
 
-    def export(self, folder: Union[str, os.PathLike]) -> str:
-        """Writes a version of a model that `emblem serve` loads: REPOSITORY/NAME. The folder of the version."""
+    def export(self, folder: Union[str, os.PathLike], *, format: str = "emblem", outputs: Sequence[str] = ()) -> str:
+        """Writes a version of a model that `emblem serve` loads: REPOSITORY/NAME. The folder of the version.
+
+        With format="onnx": a new folder with model.onnx, which computes `outputs` as `predict` names them (default: a
+        probability, number or class probabilities of each tower)."""
+        if format == "onnx":
+            self.core.export_onnx(os.fspath(folder), list(outputs))
+            return os.fspath(folder)
+        if format != "emblem":
+            raise Error(f"format is {format!r}, expected 'emblem' or 'onnx'", "invalid_argument")
+        if outputs:
+            raise Error("outputs are chosen with format='onnx'; a server gives out any", "invalid_argument")
         return self.core.export_to(os.fspath(folder))
 
     def __repr__(self) -> str:

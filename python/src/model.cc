@@ -64,6 +64,13 @@ void add_model(nb::module_& module) {
             return unlocked([&] { return model.get().export_to(folder); });
           },
           "folder"_a)
+      .def(
+          "export_onnx",
+          [](const HeldModel& model, const std::string& folder,
+             const std::vector<std::string>& outputs) {
+            unlocked([&] { model.get().export_onnx(folder, outputs); });
+          },
+          "folder"_a, "outputs"_a)
       .def_prop_ro("pipeline", [](const HeldModel& model) { return model.get().pipeline(); })
       .def_prop_ro("checkpoint", [](const HeldModel& model) { return model.get().checkpoint(); })
       .def_prop_ro("step", [](const HeldModel& model) { return model.get().step(); });

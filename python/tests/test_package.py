@@ -104,6 +104,16 @@ class TrainingTest(PackageTest):
             with self.assertRaisesRegex(emblem.Error, "nosuch"):
                 client.predict("nosuch", few)
 
+    def test_a_model_is_exported_for_onnx_runtime(self):
+        model = self.train()
+        folder = model.export(self.folder / "onnx", format="onnx", outputs=["logits"])
+        self.assertTrue((self.folder / "onnx/model.onnx").exists())
+        self.assertEqual(folder, str(self.folder / "onnx"))
+        for message, options in [("exists", {"format": "onnx"}), ("'emblem' or 'onnx'", {"format": "torch"}),
+                                 ("format='onnx'", {"outputs": ["logits"]})]:
+            with self.assertRaisesRegex(emblem.Error, message):
+                model.export(self.folder / "onnx", **options)
+
 
 class MisuseTest(PackageTest):
     def expect(self, message, call, code=None):

@@ -10,6 +10,7 @@
 #include "config/load/load.h"
 #include "model/model.h"
 #include "serve/repository/export.h"
+#include "train/state/onnx_export.h"
 #include "train/state/restored.h"
 
 namespace emblem::api {
@@ -71,6 +72,11 @@ Predictions Model::predict(const Data& data, const std::vector<std::string>& out
 
 std::string Model::export_to(const std::string& folder) const {
   return export_model(checkpoint(), folder).folder;
+}
+
+void Model::export_onnx(const std::string& folder, const std::vector<std::string>& outputs) const {
+  const Workers workers = open_workers("cpu", state_->options.threads);
+  emblem::export_onnx(workers.context, checkpoint(), {folder, outputs});
 }
 
 Pipeline Model::pipeline() const {

@@ -17,6 +17,7 @@
 
 namespace emblem {
 
+class OnnxLayers;  // nn/onnx/layers.h
 namespace cuda {
 class MatmulLibrary;  // kernels/matmul_cuda.h
 }
@@ -182,6 +183,10 @@ class Op {
   virtual void forward(const OpContext& pass) = 0;
   // Reads the output's gradient, which it may overwrite, and writes those of inputs and parameters.
   virtual void backward(const OpContext& pass) = 0;
+
+  // Writes what forward computes in Phase::kEval as nodes of ONNX (nn/onnx). False: they are not
+  // written, because there is no form of it.
+  virtual bool write_onnx(OnnxLayers&) const { return false; }
 
   const std::vector<Tensor*>& inputs() const { return inputs_; }
   Tensor* output() const { return output_; }  // null for a loss

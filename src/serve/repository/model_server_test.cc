@@ -120,7 +120,7 @@ TEST_F(ModelServerTest, RefusesRequestsThatDoNotFit) {
   EXPECT_THAT(refusal([](InferRequest& r) { r.outputs.assign(1000, {"probability"}); }),
               HasSubstr("expected at most 3 outputs but 1000 are requested"));
   EXPECT_THAT(refusal([](InferRequest& r) { r.top_k = 3; }),
-              HasSubstr("model 'ctr' finds no items: remove the parameters top_k and filter"));
+              HasSubstr("model 'ctr' finds no items: remove the parameters of a search"));
   EXPECT_THAT(refusal([](InferRequest& r) { r.filter = "new"; }), HasSubstr("finds no items"));
   SmallRows outside = rows;
   outside.ids[3] = 50;

@@ -24,6 +24,7 @@ class AttentionPool : public DeviceOp<AttentionPool> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   void backward_row(const OpContext& pass, int64_t r);

@@ -44,6 +44,7 @@ class Capsules : public DeviceOp<Capsules> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   void route_row(const OpContext& pass, int64_t r);
@@ -68,6 +69,7 @@ class CapsuleMask : public DeviceOp<CapsuleMask> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext&) {}
   void backward_cuda(const OpContext&) {}
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   CapsuleOptions options_;

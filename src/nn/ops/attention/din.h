@@ -19,6 +19,7 @@ class DinFeatures : public DeviceOp<DinFeatures> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   void backward_row(const OpContext& pass, int64_t r);
@@ -36,6 +37,7 @@ class DotWithRow : public DeviceOp<DotWithRow> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 }  // namespace emblem

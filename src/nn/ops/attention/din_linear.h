@@ -39,6 +39,7 @@ class DinLinear : public DeviceOp<DinLinear> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
   // How the weights of a unit, [4 m], become those of elements, [m + n], and rows, [n]; and the
   // gradients back. By column.

@@ -46,6 +46,7 @@ class SelfAttention : public DeviceOp<SelfAttention> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t head_cols() const { return out().cols / heads_; }

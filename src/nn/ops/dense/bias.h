@@ -23,6 +23,7 @@ class BiasOp : public DeviceOp<BiasOp> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t bias_;

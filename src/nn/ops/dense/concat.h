@@ -23,6 +23,7 @@ class Concat : public DeviceOp<Concat> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   // Calls body(part, first column in the output).
@@ -48,6 +49,7 @@ class Slice : public DeviceOp<Slice> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t first_;

@@ -28,6 +28,7 @@ class Dropout : public DeviceOp<Dropout> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   uint32_t threshold() const {

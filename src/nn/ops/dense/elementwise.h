@@ -20,6 +20,7 @@ class ActivationOp : public DeviceOp<ActivationOp> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   bool keeps_zeros() const;
@@ -42,6 +43,7 @@ class Sum : public DeviceOp<Sum> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 class Multiply : public DeviceOp<Multiply> {
@@ -57,6 +59,7 @@ class Multiply : public DeviceOp<Multiply> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 class Scale : public DeviceOp<Scale> {
@@ -72,6 +75,7 @@ class Scale : public DeviceOp<Scale> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   float factor_;
@@ -92,6 +96,7 @@ class ScaleBySigmoid : public DeviceOp<ScaleBySigmoid> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   float factor_;
@@ -109,6 +114,7 @@ class RowSum : public DeviceOp<RowSum> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 }  // namespace emblem

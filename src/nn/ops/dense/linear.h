@@ -56,6 +56,7 @@ class Linear : public DeviceOp<Linear> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   // ---- CPU ----

@@ -19,6 +19,7 @@ class Softmax : public DeviceOp<Softmax> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 // x / max(|x|, 1e-12)
@@ -37,6 +38,7 @@ class Normalize : public DeviceOp<Normalize> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   Buffer<float> factors_;  // factor of each row: 1 / max(|x|, 1e-12)
@@ -56,6 +58,7 @@ class StopGradient : public DeviceOp<StopGradient> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext&) {}
   void backward_cuda(const OpContext&) {}
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 // The one of the parts, equally wide, that a column of the labels numbers; not a number where it

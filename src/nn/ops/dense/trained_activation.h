@@ -24,6 +24,7 @@ class Prelu : public DeviceOp<Prelu> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t slope_;
@@ -48,6 +49,7 @@ class DiceGate : public DeviceOp<DiceGate> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t alpha_;

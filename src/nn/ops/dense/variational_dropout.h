@@ -60,6 +60,7 @@ class VariationalDropout : public DeviceOp<VariationalDropout> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   std::vector<int64_t> begins_;  // and the end of the last

@@ -34,6 +34,7 @@ class CrossLayer : public DeviceOp<CrossLayer> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   void backward_row(const OpContext& pass, int64_t r, float* part);
@@ -58,6 +59,7 @@ class CrossCombine : public DeviceOp<CrossCombine> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 }  // namespace emblem

@@ -29,6 +29,7 @@ class Interaction : public DeviceOp<Interaction> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   const Tensor& x() const { return in(has_first_); }
@@ -51,6 +52,7 @@ class FactorizationMachine : public DeviceOp<FactorizationMachine> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   void add_vectors(int64_t r, std::vector<float>& sum) const;

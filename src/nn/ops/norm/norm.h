@@ -43,6 +43,7 @@ class BatchNorm : public DeviceOp<BatchNorm> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   bool is_affine() const { return scale_ >= 0; }
@@ -96,6 +97,7 @@ class LayerNorm : public DeviceOp<LayerNorm> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t in_row() const { return out().cols / cols_; }  // vectors

@@ -52,6 +52,7 @@ class Autodis : public DeviceOp<Autodis> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   void backward_number(const OpContext& pass, int64_t r, int64_t feature);

@@ -22,6 +22,7 @@ class Mix : public DeviceOp<Mix> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t experts() const { return static_cast<int64_t>(inputs().size()) - 1; }

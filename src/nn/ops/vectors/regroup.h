@@ -17,6 +17,7 @@ class RegroupVectors : public DeviceOp<RegroupVectors> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   // Numbers of a batch, without padding.

@@ -41,6 +41,7 @@ class Repeat : public DeviceOp<Repeat> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 };
 
 // out [rows, cols] = the sum or mean of x [elements, cols] over the elements of each row.
@@ -57,6 +58,7 @@ class SegmentSum : public DeviceOp<SegmentSum> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   Divide divide_;
@@ -83,6 +85,7 @@ class WindowMeans : public DeviceOp<WindowMeans> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   Windows windows_;

@@ -26,6 +26,7 @@ class MixVectors : public DeviceOp<MixVectors> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t dim_, n_, m_, weight_;
@@ -43,6 +44,7 @@ class VectorProducts : public DeviceOp<VectorProducts> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   int64_t dim_, n_, k_;
@@ -84,6 +86,7 @@ class CinLayer : public DeviceOp<CinLayer> {
   void forward_cuda(const OpContext& pass);
   void backward_cpu(const OpContext& pass);
   void backward_cuda(const OpContext& pass);
+  bool write_onnx(OnnxLayers& to) const override;
 
  private:
   void products(int64_t row, float* to) const;
