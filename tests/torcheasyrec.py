@@ -24,8 +24,8 @@ class Run:
         assert done.returncode == 0, f"{' '.join(map(str, command))}: {done.stderr}{done.stdout}"
         return done.stdout
 
-    def make_data(self):
-        self.succeed("synth", "--for", self.config, "--rows", ROWS, "--test-rows", 500, "--out", self.folder / "data",
+    def make_data(self, rows=ROWS, test_rows=500):
+        self.succeed("synth", "--for", self.config, "--rows", rows, "--test-rows", test_rows, "--out", self.folder / "data",
                      *self.divide)
         return json.loads((self.folder / "data/metadata.json").read_text())
 

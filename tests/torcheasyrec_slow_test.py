@@ -13,7 +13,7 @@ from harness import SKIPPED, Server, run, use_test_clients
 use_test_clients("numpy")
 import numpy as np
 from index_test import ITEMS, USERS, Retrieval, expect_best, features, outputs_of, post
-from torcheasyrec import STEPS, Run, dense_parameters, same_model
+from torcheasyrec import STEPS, Run, dense_parameters, learned_files, same_model
 
 FOLDER = os.environ.get("EMBLEM_TORCHEASYREC", "")
 BENCHMARKS = "tzrec/benchmark/configs"
@@ -34,10 +34,28 @@ REFUSED = {
     f"{BENCHMARKS}/kuairand/dlrm_hstu": "dlrm_hstu"}
 
 
+TREE = "examples/tdm_taobao"
+
+
 class FromItems(Retrieval):
     """A matching pipeline whose sampler separates attributes as it says."""
 
     delimiter = "\x02"
+
+
+class FromTree(Run):
+    """A pipeline that samples nodes of a tree with 21 levels: each row becomes 511. Its ids need tables of full size."""
+
+    steps = 4
+
+    def __init__(self, config, folder):
+        super().__init__(config, folder, divide=1)
+        self.small = ["--set", "data_config.batch_size=4", "--set", "data_config.num_workers=1"]
+
+    def inputs(self):
+        tables = {"item_input_path": "node_table", "edge_input_path": "edge_table", "predict_edge_input_path": "predict_edge_table"}
+        return [*super().inputs(), *(word for field, table in tables.items() for word in (
+            "--set", f"data_config.tdm_sampler.{field}={self.folder / 'data' / table}.txt"))]
 
 
 class Pipelines(unittest.TestCase):
@@ -102,6 +120,25 @@ class Pipelines(unittest.TestCase):
         for name, parameters in EXAMPLES.items():
             with self.subTest(name):
                 self.check(pathlib.Path(FOLDER) / "examples" / f"{name}.config", parameters)
+
+    def test_a_tree_is_trained_with_and_searched(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one = FromTree(pathlib.Path(FOLDER) / f"{TREE}.config", folder)
+            one.make_data(rows=200, test_rows=8)
+            one.train("whole", one.steps)
+            one.train("parts", one.steps // 2)
+            one.train("parts", one.steps, "--resume")
+            whole, parts = (learned_files(one.folder / model / f"model.ckpt-{one.steps}") for model in ("whole", "parts"))
+            self.assertTrue(whole)
+            self.assertEqual(whole, parts, "a resumed run ended with another model")
+            self.assertIn("auc", one.metrics("whole"))
+            predicted, served = one.predictions("whole"), one.served("whole", 8)
+            for column, values in served.items():
+                np.testing.assert_allclose(values, predicted[column][:8], rtol=1e-5, atol=1e-6)
+            out = one.folder / "found.json"
+            one.succeed("eval", "--checkpoint", one.folder / "whole", "--input", one.folder / "data/test", "--tree",
+                        one.folder / "data", "--k", "200", "--json", out)
+            self.assertIn("full_recall@200", json.loads(out.read_text()))
 
     def test_other_models_are_refused_by_name(self):
         for name, model in REFUSED.items():

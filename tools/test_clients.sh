@@ -45,6 +45,10 @@ fi
 if ! has 'moto.server, boto3' && ! fetch 'moto[server]'; then
   echo "test_clients: no moto; the test of S3 with it will be skipped" >&2
 fi
+# What writes and reads TorchEasyRec's folders of items.
+if ! has faiss && ! fetch faiss-cpu; then
+  echo "test_clients: no faiss-cpu; the test of its folders will be skipped" >&2
+fi
 # promtool out of its package, which is not installed: that would start a Prometheus server.
 if ! command -v promtool >/dev/null && ! [ -x "$venv/bin/promtool" ]; then
   package=$(mktemp -d)

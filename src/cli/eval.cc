@@ -107,10 +107,12 @@ void run(const EvalArguments& options) {
 }
 
 void add_retrieval_options(Command& command, FullRetrievalOptions& options, std::string& tree) {
-  const Option items = command.option(
-      "--items", options.items, "PATH",
-      "All items of a matching model: search them for each user, and report recall, hit rate, NDCG "
-      "and MRR in place of the model's metrics. --input are rows of what users chose");
+  const Option items = command.option("--items", options.items, "PATH",
+                                      "All items of a matching model, or their vectors as a faiss "
+                                      "folder (faiss_index, id_mapping): "
+                                      "search them for each user, and report recall, hit rate, "
+                                      "NDCG and MRR in place of the model's "
+                                      "metrics. --input are rows of what users chose");
   command
       .option(
           "--tree", tree, "DIR",

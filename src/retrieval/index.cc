@@ -47,6 +47,34 @@ std::unique_ptr<Index> Index::build(const Context& context, const IndexSettings&
   return index;
 }
 
+std::unique_ptr<Index> Index::build(const Context& context, const IndexSettings& settings,
+                                    const Items& items, const ItemLists& lists) {
+  auto index = std::make_unique<Index>(settings);
+  EMBLEM_REQUIRE(settings.kind == IndexKind::kIvfFlat, "an index with lists is an ivf_flat");
+  index->require_device(context);
+  const int64_t count = std::ssize(lists.lengths);
+  EMBLEM_REQUIRE(lists.centroids.rows == count, "there are ", lists.centroids.rows,
+                 " centroids for ", count, " lists");
+  EMBLEM_REQUIRE(lists.centroids.cols == settings.dim, "centroids have ", lists.centroids.cols,
+                 " elements, but vectors of this index have ", settings.dim);
+  int64_t listed = 0;
+  for (const int64_t length : lists.lengths) listed += length;
+  EMBLEM_REQUIRE(listed == std::ssize(items.ids), "the lists have ", listed, " items, not ",
+                 items.ids.size());
+  index->settings_.lists = count;
+  Contents contents{.items = index->table_of(items),
+                    .lists = {lists.lengths.begin(), lists.lengths.end()},
+                    .centroids = ItemRows(DType::kF32, settings.dim)};
+  for (int64_t list = 0; list < count; ++list) {
+    const std::span centroid(lists.centroids.row(list), static_cast<size_t>(settings.dim));
+    EMBLEM_REQUIRE(length_of(centroid) <= kLongestVector, "the centroid of list ", list,
+                   " has NaN, infinite or too large elements");
+    contents.centroids.append(centroid);
+  }
+  index->set_state(index->state_of(context, std::move(contents)));
+  return index;
+}
+
 Index::~Index() {
   {
     const std::lock_guard lock(writer_);

@@ -58,6 +58,13 @@ struct Items {
   std::span<const uint64_t> attributes = {};
 };
 
+// Lists of items that are given in their order: how many items each has, and its centroid
+// [lengths.size(), dim], in fp32.
+struct ItemLists {
+  std::span<const int64_t> lengths;
+  View<const float> centroids;
+};
+
 enum class Existing { kRefuse, kReplace };
 
 struct SearchOptions {
@@ -79,6 +86,9 @@ class Index {
   Index(const IndexSettings& settings);
   static std::unique_ptr<Index> build(const Context& context, const IndexSettings& settings,
                                       const Items& items);
+  // With lists that are given, of kind ivf_flat.
+  static std::unique_ptr<Index> build(const Context& context, const IndexSettings& settings,
+                                      const Items& items, const ItemLists& lists);
   ~Index();  // waits for a merge of segments, if one is under way
 
   const IndexSettings& settings() const { return settings_; }
@@ -110,6 +120,14 @@ class Index {
   int64_t changes() const { return state()->changes; }
   // Makes one segment, and new lists, of all items.
   void rebuild(const Context& context);
+
+  // What it holds: items in the order of lists, then those that were added since and are in none.
+  struct Contents {
+    ItemTable items;
+    std::vector<int64_t> lists;  // items of each; empty: there are no lists
+    ItemRows centroids;
+  };
+  Contents contents() const;
 
   // Writes a folder (docs/formats.md), which must not exist. It appears whole or not at all.
   void save(const std::string& folder) const;
@@ -166,6 +184,7 @@ class Index {
   RecallSample draw_recall_sample(const Context& context) const;
   double recall_of(const Context& context, const RecallSample& sample, int64_t probes) const;
   State built(const Context& context, ItemTable items) const;
+  State state_of(const Context& context, Contents contents) const;
   uint64_t attribute_bits(const std::vector<std::string>& names) const;
 
   IndexSettings settings_;

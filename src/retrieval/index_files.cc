@@ -173,35 +173,17 @@ auto made_of(const SavedFolder& folder, std::string_view file, const Make& make)
   }
 }
 
-ItemTable part_of_items(const ItemTable& items, int64_t begin, int64_t end) {
-  ItemTable part{.rows = ItemRows(items.rows.type(), items.rows.dim()),
-                 .ids = {items.ids.begin() + begin, items.ids.begin() + end},
-                 .attributes = {items.attributes.begin() + begin, items.attributes.begin() + end}};
-  part.rows.reserve(end - begin);
-  for (int64_t row = begin; row < end; ++row) part.rows.append(items.rows, row);
-  return part;
-}
-
 }  // namespace
 
 void Index::save(const std::string& folder) const {
-  const auto now = state();
-  ItemTable items{.rows = ItemRows(settings_.dtype, settings_.dim)};
-  std::vector<int64_t> lists;
-  for (size_t at = 0; at < now->parts.size(); ++at) {
-    for (const ItemList& list : now->parts[at].segment->lists()) {
-      const int64_t before = items.rows.count();
-      append_live(now->parts[at], list.first, list.first + list.count, items);
-      if (at == 0 && now->centroids != nullptr) lists.push_back(items.rows.count() - before);
-    }
-  }
+  const auto [items, lists, centroids] = contents();
   NewIndex to(folder);
   to.write<int64_t>("id", items.ids);
   to.write("vector", items.rows.bytes());
   if (settings_.dtype == DType::kInt8) to.write("scale", items.rows.scales());
   if (!settings_.attributes.empty()) to.write<uint64_t>("attributes", items.attributes);
-  if (now->centroids != nullptr) {
-    to.write("centroid", now->centroids->items().rows.bytes());
+  if (!lists.empty()) {
+    to.write("centroid", centroids.bytes());
     to.write<int64_t>("list", lists);
   }
   Json manifest = {{"format", kFormat},
@@ -236,41 +218,26 @@ std::unique_ptr<Index> Index::load(const Context& context, const std::string& pa
     const IndexSettings settings = settings_of(folder.manifest());
     auto index = made_of(folder, kManifest, [&] { return std::make_unique<Index>(settings); });
     index->require_device(context);
-    const auto part_of = [&](ItemTable table, std::vector<int64_t> lists) {
-      return made_of(folder, "id",
-                     [&] { return index->part_of(context, std::move(table), std::move(lists)); });
-    };
-    ItemTable items = read_items(folder, settings);
-    const int64_t count = items.rows.count(), centroids = folder.manifest().at("centroids");
-    State state;
+    Contents contents{.items = read_items(folder, settings)};
+    const int64_t count = contents.items.rows.count();
+    const int64_t centroids = folder.manifest().at("centroids");
     if (centroids < 0 || centroids > INT32_MAX)
       folder.damaged(kManifest, cat("has ", centroids, " centroids"));
     if (centroids > 0) {
-      const auto lists = folder.read<std::vector<int64_t>>("list", centroids);
+      contents.lists = folder.read<std::vector<int64_t>>("list", centroids);
       int64_t listed = 0;
-      for (const int64_t length : lists) {
+      for (const int64_t length : contents.lists) {
         if (length < 0 || length > count - listed) folder.damaged("list", "has too many items");
         listed += length;
       }
-      ItemTable table{.rows = ItemRows(DType::kF32, settings.dim)};
-      table.rows.assign(
-          folder.read<HostVector<std::byte>>("centroid", centroids * table.rows.row_bytes()), {});
-      require_finite(folder, "centroid", table.rows);
-      for (int64_t i = 0; i < centroids; ++i) table.ids.push_back(i);
-      table.attributes.resize(static_cast<size_t>(centroids));
-      state.centroids = part_of(std::move(table), {centroids}).segment;
-      state.parts.push_back(part_of(part_of_items(items, 0, listed), lists));
-      state.bounds =
-          std::make_shared<const ListBounds>(context, *state.parts[0].segment, *state.centroids);
-      for (int64_t i = listed; i < count; ++i)
-        if (state.parts[0].segment->find(items.ids[i]))
-          folder.damaged("id", cat("holds item ", items.ids[i], " twice"));
-      if (listed < count)
-        state.parts.push_back(part_of(part_of_items(items, listed, count), {count - listed}));
-    } else if (count > 0) {
-      state.parts.push_back(part_of(std::move(items), {count}));
+      contents.centroids = ItemRows(DType::kF32, settings.dim);
+      contents.centroids.assign(folder.read<HostVector<std::byte>>(
+                                    "centroid", centroids * contents.centroids.row_bytes()),
+                                {});
+      require_finite(folder, "centroid", contents.centroids);
     }
-    index->set_state(std::move(state));
+    index->set_state(
+        made_of(folder, "id", [&] { return index->state_of(context, std::move(contents)); }));
     return index;
   });
 }

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/files/file.h"
 #include "core/text/joined.h"
 #include "core/text/parse_number.h"
 #include "core/text/text.h"
-#include "data/source/remote_storage.h"
-#include "data/source/uri.h"
+#include "data/source/whole_text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -26,10 +24,6 @@ Storage storage_of_files(const config::DataConfig& data, const std::vector<std::
   return storage == nullptr && is_remote ? open_storage(data) : storage;
 }
 
-std::string read_id_file(const std::string& path, const Storage& storage) {
-  return is_object_uri(path) ? storage_for(storage, path).read_text(path) : read_text_file(path);
-}
-
 std::string_view take_until(std::string_view& text, char separator) {
   const size_t end = text.find(separator);
   const std::string_view part = text.substr(0, end);
@@ -42,7 +36,7 @@ IdFile::IdFile(const std::string& path, std::vector<std::string> columns, char d
     : path_(path),
       columns_(std::move(columns)),
       delimiter_(delimiter),
-      content_(read_id_file(path, storage)),
+      content_(read_whole_text(path, storage)),
       rest_(content_) {
   std::string_view header = take_line();
   for (const std::string& column : columns_) {

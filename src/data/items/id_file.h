@@ -56,9 +56,6 @@ class IdFile {
 Storage storage_of_files(const config::DataConfig& data, const std::vector<std::string>& files,
                          const Storage& storage);
 
-// The whole of such a file. `storage` may be null for a file on this machine.
-std::string read_id_file(const std::string& path, const Storage& storage);
-
 // The next part of `text`, which ends before the separator; `text` becomes what follows it.
 std::string_view take_until(std::string_view& text, char separator);
 

@@ -8,6 +8,7 @@
 #include "core/files/file.h"
 #include "core/text/parse_number.h"
 #include "core/text/text.h"
+#include "data/source/whole_text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -26,8 +27,11 @@ std::string_view next_part(std::string_view& text, char separator) {
 // The lines of a file with three columns.
 class TreeTable {
  public:
-  TreeTable(const std::string& path, char delimiter)
-      : path_(path), delimiter_(delimiter), content_(read_text_file(path)), rest_(content_) {}
+  TreeTable(const std::string& path, const TreePaths& paths)
+      : path_(path),
+        delimiter_(paths.field_delimiter),
+        content_(read_whole_text(path, paths.storage)),
+        rest_(content_) {}
 
   // The name of a column may have a type, "id:int64", and be one of several, "attrs|feature".
   void check_header(std::initializer_list<const char*> names) {
@@ -93,7 +97,7 @@ struct FileNodes {
 };
 
 void read_nodes(const TreePaths& paths, FileNodes& nodes) {
-  TreeTable table(paths.nodes, paths.field_delimiter);
+  TreeTable table(paths.nodes, paths);
   table.check_header({"id", "weight", "attrs|feature|features"});
   while (table.next()) {
     const int64_t id = table.take_id();
@@ -123,7 +127,7 @@ void read_nodes(const TreePaths& paths, FileNodes& nodes) {
 class EdgeReader {
  public:
   EdgeReader(const TreePaths& paths, FileNodes& nodes)
-      : table_(paths.edges, paths.field_delimiter), nodes_(nodes), kind_(paths.kind) {
+      : table_(paths.edges, paths), nodes_(nodes), kind_(paths.kind) {
     last_ = *std::ranges::max_element(nodes.levels);
   }
 

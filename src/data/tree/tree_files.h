@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/source/storage.h"
 #include "data/tree/item_tree.h"
 
 namespace emblem {
@@ -21,6 +22,7 @@ enum class TreeEdges { kAncestors, kChildren };  // of training; of searches
 
 struct TreePaths {
   std::string nodes, edges;
+  Storage storage = nullptr;  // may be null for files on this machine
   TreeEdges kind = TreeEdges::kAncestors;
   char field_delimiter = '\t', attr_delimiter = ',';
 };

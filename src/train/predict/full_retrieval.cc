@@ -126,6 +126,15 @@ std::vector<std::vector<ScoredItem>> search_users(const Context& context, const 
   return best;
 }
 
+// All items: their vectors as they are, or encoded.
+EncodedItems items_of(RestoredModel& model, const MatchingSpec& matching,
+                      const FullRetrievalOptions& options, const PassWatch& watch) {
+  if (!is_faiss_folder(options.items))
+    return encode_items(model, options.items, {.id = options.item_id}, {}, watch);
+  FaissFolder folder = read_faiss_items(options.items, matching);
+  return {.ids = std::move(folder.ids), .vectors = std::move(folder.vectors), .dim = folder.dim};
+}
+
 void warn_of_missing(const Users& users, std::vector<int64_t> ids, const std::string& items) {
   std::ranges::sort(ids);
   int64_t missing = 0, all = 0;
@@ -196,7 +205,7 @@ Evaluation evaluate_full_retrieval(const Context& context, RestoredModel& model,
   const auto start = std::chrono::steady_clock::now();
   check_retrieval(options);
   const MatchingSpec matching = require_towers(model.config().model_config(), "a search of items");
-  const EncodedItems items = encode_items(model, options.items, {.id = options.item_id}, {}, watch);
+  const EncodedItems items = items_of(model, matching, options, watch);
   Users users;
   const PredictionPass pass = read_users(model, options, watch, users);
   EMBLEM_REQUIRE(!users.chosen.empty(), options.input, " has no rows",

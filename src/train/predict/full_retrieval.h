@@ -17,7 +17,7 @@ namespace emblem {
 struct FullRetrievalOptions {
   std::string input;  // rows of what users chose: columns of the user tower, and the two below
   std::vector<std::string> filters;
-  std::string items;    // all items: columns of the item tower and `item_id`
+  std::string items;    // all items: columns of the item tower and `item_id`; or a faiss folder
   std::string item_id;  // column with the ids of items, whole numbers
   std::string user_id;  // rows of the same value are of one user; empty: each row is one
   std::string seen;     // rows like those of `input`, whose items are not found; or empty

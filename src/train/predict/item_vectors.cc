@@ -6,7 +6,6 @@
 #include <span>
 #include <unordered_set>
 
-#include "config/feature/matching.h"
 #include "core/text/text.h"
 #include "data/format/text/csv_types.h"
 #include "emblem/error.h"
@@ -122,6 +121,15 @@ EncodedItems encode_items(RestoredModel& model, const std::string& items,
   EMBLEM_REQUIRE(!encoded.ids.empty(), items, " has no items",
                  filters.empty() ? "" : " that fulfil the filters");
   return encoded;
+}
+
+FaissFolder read_faiss_items(const std::string& path, const MatchingSpec& model) {
+  FaissFolder folder = read_faiss_folder(path);
+  EMBLEM_REQUIRE(!folder.ids.empty(), path, " has no items");
+  EMBLEM_REQUIRE(model.vector_dim() == 0 || model.vector_dim() == folder.dim, path,
+                 " has vectors of ", folder.dim, " elements, but the towers of the model give ",
+                 model.vector_dim(), "; use vectors of this model's item tower");
+  return folder;
 }
 
 }  // namespace emblem

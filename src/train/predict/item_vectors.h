@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "config/feature/matching.h"
+#include "retrieval/faiss_folder.h"
 #include "train/predict/pass_watch.h"
 #include "train/state/restored.h"
 
@@ -37,5 +39,9 @@ int64_t parse_item_id(const std::string& text, const std::string& column, const 
 EncodedItems encode_items(RestoredModel& model, const std::string& items,
                           const ItemColumns& columns, const std::vector<std::string>& filters = {},
                           const PassWatch& watch = {});
+
+// The items of a faiss folder, for the tower of users of a model. Throws as read_faiss_folder does,
+// and kInvalidArgument for vectors of another width and for a folder without items.
+FaissFolder read_faiss_items(const std::string& path, const MatchingSpec& model);
 
 }  // namespace emblem

@@ -23,6 +23,7 @@
 #include "data/items/id_file.h"
 #include "data/source/remote_storage.h"
 #include "data/source/uri.h"
+#include "data/source/whole_text.h"
 #include "emblem/error.h"
 #include "kafka/address.h"
 #include "train/state/input_files.h"
@@ -240,7 +241,7 @@ void require_same_samples(const World& world, const config::PipelineConfig& conf
     const Storage with = storage_of_files(config.data_config(), paths, storage);
     std::string text;
     for (const std::string& path : paths)
-      text += cat(checksum_digits(checksum_of(read_id_file(path, with))), "_",
+      text += cat(checksum_digits(checksum_of(read_whole_text(path, with))), "_",
                   fs::path(path).filename().string(), "\n");
     return text;
   };

@@ -12,6 +12,7 @@
 #include "data/items/id_file.h"
 #include "data/source/remote_storage.h"
 #include "data/source/uri.h"
+#include "data/source/whole_text.h"
 #include "kafka/address.h"
 
 namespace emblem {
@@ -79,7 +80,7 @@ std::optional<InputFiles> sampler_files_of(const config::PipelineConfig& config,
   const Storage with = storage_of_files(config.data_config(), paths, storage);
   InputFiles files;
   for (const std::string& path : paths) {
-    const std::string content = read_id_file(path, with);
+    const std::string content = read_whole_text(path, with);
     add(path, std::ssize(content), checksum_of(content), files);
   }
   return files;

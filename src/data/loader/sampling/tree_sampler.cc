@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "data/items/id_file.h"
 #include "data/loader/place_number.h"
 #include "data/loader/source.h"
 #include "emblem/error.h"
@@ -47,6 +48,9 @@ TreeSampler::TreeSampler(const config::DataConfig& data, const FeatureLayout& la
       rows_(data, layout, spec_,
             {.nodes = spec_.nodes_path,
              .edges = spec_.children_path.empty() ? spec_.ancestors_path : spec_.children_path,
+             .storage = storage_of_files(
+                 data, {spec_.nodes_path, spec_.ancestors_path, spec_.children_path},
+                 options.storage),
              .kind = spec_.children_path.empty() ? TreeEdges::kAncestors : TreeEdges::kChildren,
              .field_delimiter = spec_.field_delimiter,
              .attr_delimiter = spec_.attr_delimiter}) {
