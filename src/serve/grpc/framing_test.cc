@@ -130,10 +130,16 @@ TEST(GrpcCompression, ExpandsWhatItCompresses) {
       const auto [code, error] =
           framing_refusal([&] { expand(message, encoding, size - 1, nullptr); });
       EXPECT_EQ(code, ErrorCode::kTooLarge);
-      MemoryBudget budget(size / 2);
+      MemoryBudget small(size / 2);
+      EXPECT_EQ(framing_refusal([&] { expand(message, encoding, size, &small); }).first,
+                ErrorCode::kTooLarge);
+      EXPECT_EQ(small.used(), 0u);
+      MemoryBudget budget(4 * size);
+      MemoryBudget::Lease others(budget);
+      others.grow(4 * size - size / 2);
       EXPECT_EQ(framing_refusal([&] { expand(message, encoding, size, &budget); }).first,
                 ErrorCode::kUnavailable);
-      EXPECT_EQ(budget.used(), 0u);
+      EXPECT_EQ(budget.used(), others.bytes());
     }
   }
 }
