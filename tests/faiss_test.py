@@ -1,4 +1,4 @@
-"""Folders of TorchEasyRec's create_faiss_index, with faiss itself on the other side."""
+"""Folders of TorchEasyRec's create_faiss_index (docs/retrieval.md), with faiss itself on the other side."""
 
 import csv
 import http.client

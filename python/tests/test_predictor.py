@@ -31,8 +31,8 @@ class PredictorTest(Folder):
         data = rows.make(2, seed=3)
         smallest = {**data, "count": np.array([np.iinfo(np.int64).min, 5])}
         missing = {**data, "count": np.array([np.nan, 5])}
-        expected = self.predictor.predict(missing)
-        np.testing.assert_array_equal(self.predictor.predict(smallest), expected)
+        expected = emblem.Predictor(self.model).predict(missing)
+        np.testing.assert_array_equal(emblem.Predictor(self.model).predict(smallest), expected)
         np.testing.assert_allclose(self.model.predict(smallest), expected, rtol=1e-6)
         with emblem.serve(self.model, name="ctr") as server:
             answer = server.client().predict("ctr", {name: one for name, one in smallest.items() if name != "click"})

@@ -100,7 +100,7 @@ TEST(GrpcFraming, RefusesMessagesAboveTheBudget) {
   GrpcFrameReader reader(1 << 20, &budget);
   const std::string message = framed(std::string(200'000, 'x'));
   auto bytes = bytes_of(message);
-  EXPECT_EQ(framing_refusal([&] { reader.read(bytes); }).first, ErrorCode::kUnavailable);
+  EXPECT_EQ(framing_refusal([&] { reader.read(bytes); }).first, ErrorCode::kTooLarge);
 }
 
 TEST(GrpcFraming, RefusesABadPrefix) {

@@ -280,7 +280,7 @@ TEST(GrpcLimits, LargeRequestsDoNotHoldUpSmallOnes) {
   options.threads = 1;
   GrpcServer server(options, service, regions);
   ModelInferRequest slow = sum_request({1, 2, 3, 4}, "slow");
-  (*slow.mutable_parameters())["unknown"].set_string_param(std::string(200'000, 'x'));
+  (*slow.mutable_parameters())["binary_data_output"].set_string_param(std::string(200'000, 'x'));
   const std::string large = slow.SerializeAsString();
   RawClient client(server.port());
   std::string message(kGrpcPrefixBytes, '\0');
@@ -324,7 +324,7 @@ std::vector<inference::ModelStreamInferResponse> streamed_answers(RawClient& cli
 // A message that a worker decodes.
 std::string compressed_request(const std::string& id) {
   ModelInferRequest request = sum_request({1, 2, 3, 4}, id);
-  (*request.mutable_parameters())["unknown"].set_string_param(std::string(200, 'x'));
+  (*request.mutable_parameters())["binary_data_output"].set_string_param(std::string(200, 'x'));
   std::string framed(kGrpcPrefixBytes, '\0');
   framed += request.SerializeAsString();
   write_prefix(framed, false);

@@ -31,12 +31,12 @@ Message one_raw_input() {
   return message;
 }
 
-std::string refusal(const Message& message) {
+std::string refusal(const Message& message, ErrorCode code = ErrorCode::kInvalidArgument) {
   const SharedMemoryRegions regions;
   try {
     decode_infer(message, regions);
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), code);
     return error.what();
   }
   return "accepted";
@@ -186,14 +186,17 @@ TEST(GrpcMessages, WhatContradictsItselfIsRefused) {
 }
 
 TEST(GrpcMessages, BadParametersAreRefused) {
-  const auto with = [](const char* name, auto set) {
+  const auto with = [](const char* name, auto set, ErrorCode code = ErrorCode::kInvalidArgument) {
     Message message = one_raw_input();
     set((*message->mutable_parameters())[name]);
-    return refusal(message);
+    return refusal(message, code);
   };
-  EXPECT_THAT(with("sequence_id", [](auto& p) { p.set_uint64_param(1); }), HasSubstr("no state"));
-  EXPECT_THAT(with("sequence_id", [](auto& p) { p.set_string_param("a"); }), HasSubstr("no state"));
-  EXPECT_THAT(with("sequence_end", [](auto& p) { p.set_bool_param(true); }), HasSubstr("no state"));
+  const auto no_state = [&](const char* name, auto set) {
+    EXPECT_THAT(with(name, set, ErrorCode::kUnsupported), HasSubstr("no state"));
+  };
+  no_state("sequence_id", [](auto& p) { p.set_uint64_param(1); });
+  no_state("sequence_id", [](auto& p) { p.set_string_param("a"); });
+  no_state("sequence_end", [](auto& p) { p.set_bool_param(true); });
   EXPECT_THAT(with("triton_other", [](auto& p) { p.set_bool_param(true); }), HasSubstr("unknown"));
   EXPECT_THAT(with("priority", [](auto& p) { p.set_int64_param(-1); }), HasSubstr("at least 0"));
   EXPECT_THAT(with("timeout", [](auto& p) { p.set_string_param("5"); }), HasSubstr("whole number"));
@@ -213,8 +216,9 @@ TEST(GrpcMessages, UnknownParametersAreRefusedWithTheNearest) {
   EXPECT_THAT(refusal(m), HasSubstr("parameter \"top-k\" of the request is unknown; did you mean "
                                     "\"top_k\"? (known: priority, timeout, top_k, "));
   m = one_raw_input();
-  (*m->mutable_inputs(0)->mutable_parameters())["shared_region"].set_string_param("r");
-  EXPECT_THAT(refusal(m), HasSubstr("of input A is unknown; did you mean \"shared_memory_region\""));
+  (*m->mutable_inputs(0)->mutable_parameters())["shared_memory_regions"].set_string_param("r");
+  EXPECT_THAT(refusal(m),
+              HasSubstr("of input A is unknown; did you mean \"shared_memory_region\""));
   m = one_raw_input();
   m->add_outputs()->set_name("y");
   (*m->mutable_outputs(0)->mutable_parameters())["clasification"].set_int64_param(2);

@@ -139,7 +139,7 @@ TEST(WireCost, AMessageThatTheBudgetDoesNotSufficeForIsNotParsed) {
     parse(wire_bytes(wire), to);
     FAIL() << "parsed";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(error.code(), ErrorCode::kTooLarge);
   }
   EXPECT_EQ(to.message.inputs_size(), 0);
   EXPECT_EQ(budget.used(), 0u);

@@ -253,7 +253,7 @@ TEST_F(IndexVersionTest, AnswersAreTakenFromTheBudgetBeforeTheyAreComputed) {
   large->top_k = 10'000;  // 48 MB
   EXPECT_THAT([&] { ask_for_items(server, std::move(large)); },
               testing::Throws<Error>(
-                  testing::Property(&Error::code, testing::Eq(ErrorCode::kUnavailable))));
+                  testing::Property(&Error::code, testing::Eq(ErrorCode::kTooLarge))));
   EXPECT_EQ(ask_for_items(server, std::move(small)).width, 10);
 }
 

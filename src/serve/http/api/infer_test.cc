@@ -168,8 +168,8 @@ TEST(ReadInferRequestTest, RefusesUnknownNamesWithTheNearest) {
                  "\"of_the_client_itself\" of the request is unknown (known: priority, ");
   expect_refused(R"({"inputs":[],"parameter":{"top_k":5}})",
                  "member \"parameter\" of the request is unknown; did you mean \"parameters\"?");
-  expect_refused(R"({"inputs":[{"name":"A","dtype":"FP32"}]})",
-                 "member \"dtype\" of input A is unknown; did you mean \"datatype\"?");
+  expect_refused(R"({"inputs":[{"name":"A","data_type":"FP32"}]})",
+                 "member \"data_type\" of input A is unknown; did you mean \"datatype\"?");
   expect_refused(R"({"inputs":[{"name":"A","parameters":{"binary_size":8}}]})",
                  "of input A is unknown; did you mean \"binary_data_size\"?");
   expect_refused(R"({"inputs":[],"outputs":[{"name":"y","parameters":{"clasification":2}}]})",
